@@ -3,7 +3,7 @@
 import asyncio
 import re
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,12 @@ from tests.clustermanager.control import command
 from tests.clustermanager.mappings import INVENTORY, LOGIN_MAPPING, MANUAL, MAPPING, block
 from topo.discovery.manager.mapping import (
     read_mapping,
+    understand_topology,
 )
 from topo.discovery.manager.rules import Closed, LoginAuth, ManagerMapping
 from topo.discovery.manager.translation import Grant, map_login
 from topo.kit.tls import server_context
+from topo.model.errors import Refusal
 from topo.model.observation import ManagedTopology, ManagerReported, SourceFailed, SourceRecovered
 from topo.sim.certificates import Authority
 from topo.sim.clustermanager.server import Simulator
@@ -111,6 +113,62 @@ async def test_the_manuals_example_is_read_from_a_real_server(
     assert stated(reported.topology) == EXPECTED
     await running.counted("polls_total", 2, asked="topology", result="unchanged")
     assert running.count("polls_total", asked="events", result="unchanged") == 0
+
+
+UFM: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).parents[2] / "examples/managers/ufm.yaml").read_text(encoding="utf-8")
+)
+
+
+def ufm_ports(leaf_of: Mapping[str, str], rails: int = 4) -> list[dict[str, str]]:
+    """Ports as UFM lists them: a row for each adapter of a host, and rows of switches between."""
+    hosts = [
+        {
+            "description": "Computer IB Port",
+            "system_name": host,
+            "node_description": f"{host} mlx5_{rail}",
+            "peer_node_name": f"{leaf}-r{rail}",
+        }
+        for host, leaf in leaf_of.items()
+        for rail in range(rails)
+    ]
+    switch = {"description": "Switch IB Port", "system_name": "spine", "peer_node_name": "su1-r0"}
+    return [switch, *hosts, switch]
+
+
+async def test_the_example_for_ufm_groups_hosts_by_the_leaf_of_one_rail(
+    bench: Bench, serve: Callable[..., Any]
+) -> None:
+    """Each leaf is named by each of its cables; from a real server, as docs/fabric.md says."""
+    ports = ufm_ports({"gpu-01": "su1", "gpu-02": "su1", "gpu-03": "su2", "gpu-04": "su2"})
+
+    async def answer(request: web.Request) -> web.Response:
+        wanted = aiohttp.encode_basic_auth("reader", "secret", "utf-8")
+        assert request.headers["Authorization"] == wanted
+        return web.json_response(ports)
+
+    app = web.Application()
+    app.router.add_get("/prefix/ufmRest/resources/ports", answer)
+    running = bench.run(await serve(app, UFM, username="reader", password="secret"))
+    reported = await running.ear.hear(ManagerReported)
+    assert stated(reported.topology) == (
+        {"su1-r0": "leaf", "su2-r0": "leaf"},
+        {
+            **dict.fromkeys(("gpu-01", "gpu-02"), ("su1-r0", None)),
+            **dict.fromkeys(("gpu-03", "gpu-04"), ("su2-r0", None)),
+        },
+    )
+
+
+def test_rows_that_repeat_are_one_and_rows_that_differ_are_refused_with_their_id() -> None:
+    mapping = read_mapping(UFM)
+    assert isinstance(mapping, ManagerMapping)
+    twice = ufm_ports({"gpu-01": "su1"}) * 2
+    found = understand_topology(mapping.topology, twice)
+    assert not isinstance(found, Refusal)
+    refused = understand_topology(mapping.topology, twice + ufm_ports({"gpu-01": "su2"}))
+    assert isinstance(refused, Refusal)
+    assert "the id 'gpu-01' occurs 2 times" in refused.what
 
 
 async def test_a_failing_manager_is_quoted_on_its_health_without_secrets(

@@ -3,7 +3,8 @@
 What such a document must fulfil is said in one place, `topo.discovery.manager.contract`.
 Groups may be nested in groups and machines in groups, which plain JMESPath cannot express because
 it has no way back to a parent: here an inner rule is asked of every object that the outer one
-found.
+found. Nor can it leave out repetitions: in a list of cables, such as UFM's, each names its switch
+again. Rows that are equal in everything are one; of two that differ the contract refuses the id.
 """
 
 import re
@@ -61,7 +62,7 @@ def map_topology(
             rows.add_groups(groups, place.inner("groups", index), None)
         for index, machines in enumerate(rule.machines):
             rows.add_machines(machines, place.inner("machines", index), None)
-        answer: Document = {"groups": rows.groups, "machines": rows.machines}
+        answer: Document = {"groups": _once(rows.groups), "machines": _once(rows.machines)}
         if rule.cursor is not None:
             answer["cursor"] = place.text(rule.cursor, "cursor")
     except BadInputError as error:
@@ -106,6 +107,18 @@ def map_health(rule: HealthRule, document: object) -> ManagerHealth | Refusal:
         return ManagerHealth(ok, place.optional(rule.detail, "detail") or "")
     except BadInputError as error:
         return error.refusal
+
+
+def _once(rows: list[Document]) -> list[Document]:
+    """Return the rows without those that repeat another word for word. O(rows)."""
+    first: dict[object, list[Document]] = {}
+    kept: list[Document] = []
+    for row in rows:
+        known = first.setdefault(row["id"], [])
+        if row not in known:
+            known.append(row)
+            kept.append(row)
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
