@@ -10,6 +10,7 @@ from master.composition.core import Core
 from master.composition.nomination import NominationConfig, build_nomination
 from master.composition.provisioning import ProvisioningParts, build_provisioning
 from master.controllers.events import PRODUCT
+from master.controllers.leaving_gangs import LeavingGangs
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.volumes import Volumes
@@ -30,7 +31,10 @@ def controllers(
 ) -> Controllers:
     """Return the controllers that are switched on; none without Kubernetes."""
     volcano = admission.reader if admission is not None else NOT_READ
-    parts = _provisioning(core, cluster, availability, capacity)
+    leaving = LeavingGangs(core.engine.clock)
+    if cluster is not None:
+        cluster.pods.subscribe(leaving.follow)
+    parts = _provisioning(core, cluster, availability, capacity=capacity, leaving=leaving)
     return cluster_controllers(
         cluster,
         core.settings,
@@ -38,7 +42,7 @@ def controllers(
         registry=core.registry,
         is_settled=lambda: availability.may_publish,
         nomination=lambda found: _nomination(
-            core, found, availability, volcano=volcano, provisioning=parts
+            core, found, availability, volcano=volcano, provisioning=parts, leaving=leaving
         ),
         provisioning=parts.controllers if parts is not None else {},
     )
@@ -48,12 +52,14 @@ def _provisioning(
     core: Core,
     cluster: Cluster | None,
     availability: Availability,
+    *,
     capacity: ClusterCapacity | None,
+    leaving: LeavingGangs,
 ) -> ProvisioningParts | None:
     """Return what answers requests for capacity; None where that is switched off."""
     if cluster is None:
         return None
-    parts = build_provisioning(core, cluster, availability, core.settings.controllers)
+    parts = build_provisioning(core, cluster, availability, leaving)
     if capacity is not None and parts is not None:
         capacity.hold_of = parts.reservations.hold_of
     return parts
@@ -66,6 +72,7 @@ def _nomination(
     *,
     volcano: Configured,
     provisioning: ProvisioningParts | None,
+    leaving: LeavingGangs,
 ) -> Nomination:
     settings = core.settings
     config = NominationConfig(
@@ -90,6 +97,7 @@ def _nomination(
         ),
         writer=cluster.gang_writer,
         placements=core.placements,
+        leaving=leaving,
         is_counted=lambda: availability.may_place,
         uncounted=availability.uncounted,
         domain=settings.domain,

@@ -8,6 +8,7 @@ from typing import TypeVar
 import prometheus_client as prom
 
 from master.booking.placements import Placements
+from master.controllers.leaving_gangs import LeavingGangs
 from master.controllers.nomination.capacity_delta import CapacityDelta
 from master.controllers.nomination.cluster_changes import ClusterChanges
 from master.controllers.nomination.controller import Nomination, StatusParts
@@ -64,6 +65,7 @@ class NominationConfig:
     sources: Sources
     writer: Writer
     placements: Placements
+    leaving: LeavingGangs
     is_counted: Callable[[], bool]
     domain: str
     settings: GangSettings
@@ -108,6 +110,7 @@ def build_nomination(config: NominationConfig) -> Nomination:
         inflight=writes.inflight,
         labels=writes.labels,
         debounce=debounce,
+        leaving=config.leaving,
     )
     config.placements.state.room.on_tight = debounce.wake
     capacity = CapacityDelta(config.placements.state)

@@ -1,6 +1,6 @@
 """The controllers of requests for capacity, put together from their parts."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ from master.availability import Availability
 from master.cluster import Cluster
 from master.composition.core import Core
 from master.controllers.events import PRODUCT
+from master.controllers.leaving_gangs import LeavingGangs
 from master.controllers.nomination.status.policy import GangPolicy
 from master.controllers.provisioning.bookings import RequestBookings
 from master.controllers.provisioning.controller import ProvisioningController
@@ -66,10 +67,10 @@ class ProvisioningParts:
 
 
 def build_provisioning(
-    core: Core, cluster: Cluster, availability: Availability, names: Iterable[str]
+    core: Core, cluster: Cluster, availability: Availability, leaving: LeavingGangs
 ) -> ProvisioningParts | None:
-    """Return the controllers of these names, which follow the cluster; None for none of them."""
-    build = _Building(core, cluster, availability)
+    """Return the controllers that are switched on, which follow the cluster; None for none."""
+    build, names = _Building(core, cluster, availability, leaving), core.settings.controllers
     builders = {PROVISIONING: build.requests, KUEUE_WORKLOADS: build.workloads}
     parts = {name: build_one() for name, build_one in builders.items() if name in set(names)}
     if not parts:
@@ -82,8 +83,11 @@ def build_provisioning(
 class _Building:
     """Puts the parts together; their metrics count both kinds of requests."""
 
-    def __init__(self, core: Core, cluster: Cluster, availability: Availability) -> None:
+    def __init__(
+        self, core: Core, cluster: Cluster, availability: Availability, leaving: LeavingGangs
+    ) -> None:
         self._core, self._cluster, self._availability = core, cluster, availability
+        self._leaving = leaving
         self._metrics = ProvisioningMetrics(core.registry)
         self._keys = AnnotationKeys(core.settings.domain)
         self._server_now = cluster.client.server_clock.now
@@ -167,6 +171,7 @@ class _Building:
             reporter=Reporter(PRODUCT, settings.pod_name or PRODUCT),
             metrics=self._metrics,
             is_counted=lambda: self._availability.may_place,
+            is_leaving=self._leaving.is_any,
             server_now=self._server_now,
             clock=core.engine.clock,
         )

@@ -67,13 +67,17 @@ class CapacityDelta:
         """Have all waiting gangs tried again: their pods may take less than before."""
         self._has_grown = True
 
-    def changes(self) -> Iterator[CapacityChanged]:
-        """Yield what changed since the last call, as at most one event; O(touched nodes)."""
+    def changes(self, *, is_late: bool = False) -> Iterator[CapacityChanged]:
+        """Yield what changed since the last call, as at most one event; O(touched nodes).
+
+        Growth that `is_late` is told by a later call.
+        """
         self.read()
-        if not (self._changed or self._has_grown):
+        has_grown = self._has_grown and not is_late
+        if not (self._changed or has_grown):
             return
         changed, regrouped = tuple(self._changed), tuple(self._regrouped)
-        has_grown, self._has_grown = self._has_grown, False
+        self._has_grown = self._has_grown and is_late
         self._changed, self._regrouped = {}, {}
         yield CapacityChanged(changed, has_grown, regrouped)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from master.controllers.leaving_gangs import LeavingGangs
 from master.controllers.nomination.debounce import Debounce
 from master.controllers.nomination.gang_reader import GangReader
 from master.controllers.nomination.index import GangIndex
@@ -31,6 +32,7 @@ class ClusterChanges:
     inflight: InflightWrites
     labels: NodeLabels
     debounce: Debounce
+    leaving: LeavingGangs
     _queue_moved: bool = field(default=False, init=False)
     """Whether pods changed what a queue has left."""
 
@@ -91,12 +93,25 @@ class ClusterChanges:
                 self.mark(gang_id)
 
     def take(self) -> Iterator[GangId]:
-        """Yield and unmark the marked gangs; a gang with pending writes or pods stays marked."""
+        """Yield and unmark the marked gangs; a gang with pending writes or pods stays marked.
+
+        So does one that has nothing yet, while another one is going.
+        """
+        is_late = self.leaving.is_any()
         for gang_id in self.index.take():
-            if self.inflight.is_awaited(gang_id, len(self.index.pods(gang_id))):
+            awaits = self.inflight.is_awaited(gang_id, len(self.index.pods(gang_id)))
+            if awaits or (is_late and self._has_nothing(gang_id)):
                 self.index.mark(gang_id)
             else:
                 yield gang_id
+
+    def _has_nothing(self, gang_id: GangId) -> bool:
+        """Return whether no pod of the gang has a place, nor a booking to take; O(pods)."""
+        keys, pods = self.index.pods(gang_id), self.sources.pods.objects
+        found = [pods[key] for key in keys if key in pods]
+        return bool(found) and all(
+            each.gated and each.booking is None and not each.consumes for each in found
+        )
 
     def _follow_pods(self, event: StoreEvent[ClusterPod]) -> None:
         self._queue_moved |= self.queues.follow_pods(event)

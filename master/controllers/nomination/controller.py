@@ -140,7 +140,8 @@ class Nomination:
                 self.changes.mark_renewed()
                 self.status.store.end_searches()
                 began_s = self.clock()
-                await self._turn(tuple(self.capacity.changes()))
+                is_late = self.changes.leaving.is_any()
+                await self._turn(tuple(self.capacity.changes(is_late=is_late)))
                 debounce.note_turn(began_s)
                 now_s = self.clock()
                 if now_s - flushed_s >= FLUSH_S:

@@ -78,7 +78,8 @@ _log = structlog.get_logger(__name__)
 class ProvisioningController:
     """Answers the requests while this master leads.
 
-    `is_counted`: the groups and what is free are known. `server_now` is Unix time by the clock of
+    `is_counted`: the groups and what is free are known. `is_leaving`: what is free is a part of the
+    place of a gang that is going. `server_now` is Unix time by the clock of
     the API servers, which date requests and judge how long they are booked.
     """
 
@@ -94,6 +95,7 @@ class ProvisioningController:
     reporter: Reporter
     metrics: ProvisioningMetrics
     is_counted: Callable[[], bool]
+    is_leaving: Callable[[], bool]
     server_now: Callable[[], float]
     clock: Callable[[], float] = time.monotonic
     machine: Provisioning = field(default_factory=Provisioning, init=False)
@@ -161,7 +163,7 @@ class ProvisioningController:
     async def _lead(self) -> None:
         self._mark_all()
         await self._turn(Leading())
-        version, looked_s = self.bookings.state.version, self.clock()
+        version, looked_s, has_grown = self.bookings.state.version, self.clock(), False
         while True:
             self.is_restored = self.is_restored or self.machine.has_begun
             await self._wait()
@@ -170,9 +172,11 @@ class ProvisioningController:
             since_s = began_s - looked_s
             has_changed = since_s >= LOOK_S and self.bookings.state.version != version
             if has_changed or since_s >= RETRY_S:
-                version, looked_s = self.bookings.state.version, began_s
-                more.append(RoomGrew())
+                version, looked_s, has_grown = self.bookings.state.version, began_s, True
                 self._marked |= dict.fromkeys(self._undecided())
+            if has_grown and not self.is_leaving():
+                more.append(RoomGrew())
+                has_grown = False
             await self._turn(*more)
             self._tell()
             await asyncio.sleep(max(GATHER_S, min(LOOK_S, self.clock() - began_s)))

@@ -13,6 +13,7 @@ import prometheus_client as prom
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.composition.nomination import NominationConfig, build_nomination
+from master.controllers.leaving_gangs import LeavingGangs
 from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Reservations, Sources
 from master.controllers.nomination.volumes import Volumes
@@ -284,6 +285,8 @@ async def leading(
     )
     writer.follow(nodes)
     writer.follow(pods)
+    leaving = LeavingGangs(loop.time)
+    pods.subscribe(leaving.follow)
     following = Following(placements, nodes, pods, writer, registry, capacity)
     config = NominationConfig(
         sources=Sources(
@@ -306,6 +309,7 @@ async def leading(
         ),
         writer=writer,
         placements=placements,
+        leaving=leaving,
         is_counted=is_counted or capacity.settled.is_set,
         domain="metax-tech.com",
         settings=settings,

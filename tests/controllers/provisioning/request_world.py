@@ -244,6 +244,7 @@ def _finish(
             reporter=Reporter("topo-master", "topo-master-0"),
             metrics=ProvisioningMetrics(following.registry),
             is_counted=following.capacity.settled.is_set,
+            is_leaving=lambda: False,
             server_now=server_now,
             clock=asyncio.get_running_loop().time,
         )
