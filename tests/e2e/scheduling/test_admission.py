@@ -36,7 +36,7 @@ SAMPLE, REGULAR = (
 SCORES, LOSSES, _ = gpu_annotations.keys("metax-tech.com")
 GATE = {"name": "metax-tech.com/placement"}
 GROUP, RANK = "metax-tech.com/gpu-group", "metax-tech.com/gang-rank"
-TRIED = 200
+TRIED = 20
 _numbers = itertools.count(1)
 
 
