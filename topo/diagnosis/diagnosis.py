@@ -208,7 +208,10 @@ def _outside_of_fabrics(document: TopologyDocument) -> Iterator[Case]:
         if names and (why := fabric["reason"]) is not None:
             text = f"{number(names, 'node')} with GPUs in no group of {fabric['fabric']}, which "
             text += f"has {fabric['nodes']}: {why.text}"
-            yield Case(ServiceCondition.FABRIC_UNPLACED, names, text)
+            named = f"--fabric {fabric['fabric']}"
+            fix = step(ServiceCondition.FABRIC_UNPLACED, names[0], document["mode"])
+            fix = fix.replace("--fabric", named)
+            yield Case(ServiceCondition.FABRIC_UNPLACED, names, text, fix)
 
 
 def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """Identifier types, and the natural order of names."""
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NewType
 
@@ -48,6 +49,15 @@ SCALE_UP = FabricName("scale-up")
 SCALE_OUT = FabricName("scale-out")
 """The switches between adapters: leaves and spines of InfiniBand or Ethernet."""
 FABRICS = (SCALE_UP, SCALE_OUT)
+FABRIC_OF_KIND: Mapping[Kind, FabricName] = {
+    DRAGONFLY: SCALE_UP,
+    SWITCHBOX: SCALE_UP,
+    NVLINK_DOMAIN: SCALE_UP,
+    NVLINK_CLIQUE: SCALE_UP,
+    SUPER_POD: SCALE_UP,
+    Kind("leaf"): SCALE_OUT,
+}
+"""Of which fabric a group is by its kind; other kinds are words of people, and say nothing."""
 
 _DIGITS = re.compile(r"(\d+)", re.ASCII)
 

@@ -85,6 +85,9 @@ def test_nodes_that_others_of_a_fabric_beside_the_tree_leave_out_are_one_note() 
     note = told["fabric-unplaced"]
     assert (note.severity, note.subjects) == ("note", ("v", "w", "x"))
     assert note.what.startswith("3 nodes with GPUs in no group of scale-out, which has 6: no dump")
+    assert note.next_step.startswith(
+        "`topo tree --fabric scale-out` lists them last, `topo node v`"
+    )
     assert ("fabric-unplaced", "v, w, x") in examined_state(state, "dragonfly")
 
 

@@ -15,15 +15,28 @@ from topo.discovery.groups.fabrics import FIRST
 from topo.discovery.label_families import AUTO
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
-from topo.discovery.tree.fabric_forests import forests_by_fabric, summaries
+from topo.discovery.tree.fabric_forests import fabric_of_tree, forests_by_fabric, summaries
 from topo.model.forest import Forest, Node
-from topo.model.ids import DRAGONFLY, SCALE_OUT, SCALE_UP, FabricName
+from topo.model.ids import (
+    DRAGONFLY,
+    SCALE_OUT,
+    SCALE_UP,
+    FabricName,
+    GroupName,
+    Kind,
+    NodeName,
+)
 from topo.model.machine import NetworkPort
 from topo.model.observation import (
     CLUSTER_MANAGER,
     CLUSTER_NODES,
+    CONFIG_FILE,
     FABRIC,
     ClusterNodeSeen,
+    ConfigLoaded,
+    DeclaredForest,
+    DeclaredGroup,
+    DeclaredNode,
     Event,
     ManagerReported,
     NodeRemoved,
@@ -153,6 +166,59 @@ def test_an_nvlink_domain_over_four_leaves_is_whole_and_labels_name_the_leaves()
     beside = in_fabric(state, Mode.NVLINK, SCALE_OUT)
     assert beside == {f"leaf-{at}": [NAMES[at], NAMES[at + 4]] for at in range(4)}
     assert state.snapshot.forest.conflicts == ()
+
+
+def conflicts_of(state: Discovery) -> set[str]:
+    return {each.code for each in state.snapshot.forest.conflicts}
+
+
+def filed(kind: Kind, groups: Iterable[Sequence[str]]) -> ConfigLoaded:
+    """The event of a file with these groups of nodes."""
+    return ConfigLoaded(
+        DeclaredForest(
+            tuple(
+                DeclaredGroup(
+                    GroupName(f"{kind}-{number}"),
+                    kind,
+                    tuple(DeclaredNode(NodeName(name)) for name in names),
+                )
+                for number, names in enumerate(groups)
+            )
+        )
+    )
+
+
+@pytest.mark.parametrize("first", ["file", "dumps"])
+def test_a_file_of_dragonflies_has_the_leaves_of_the_dumps_beside_it(first: str) -> None:
+    """Its kinds say which fabric it is of. A file of racks says nothing, and there is one tree."""
+    state = discovery(Mode.CONFIG, precedence=(CONFIG_FILE, FABRIC))
+    events: list[Event] = [dumped(CROSSING.text()), *wired(CROSSING, FLIES)]
+    events.insert(0 if first == "file" else len(events), filed(DRAGONFLY, FLIES))
+    for number, event in enumerate(events):
+        state.advance(0.1 * number, event)
+        state.validate()
+    assert conflicts_of(state) == set()
+    assert sets_of(shape(state)) == {frozenset(fly) for fly in FLIES}
+    assert in_fabric(state, Mode.CONFIG, SCALE_OUT) == LEAVES
+    assert fabric_of_tree(state.snapshot.forest, Mode.CONFIG) == SCALE_UP
+    state.advance(5.0, filed(Kind("rack"), FLIES))
+    state.validate()
+    assert forests_by_fabric(state.snapshot.forest, Mode.CONFIG) == {}
+    assert conflicts_of(state) == {"sources-differ"}
+    state.advance(6.0, filed(DRAGONFLY, FLIES))
+    state.validate()
+    assert conflicts_of(state) == set()
+    assert in_fabric(state, Mode.CONFIG, SCALE_OUT) == LEAVES
+
+
+def test_a_file_of_leaves_has_the_dragonflies_that_workers_see_beside_it() -> None:
+    state = discovery(Mode.CONFIG)
+    state.advance(0.0, filed(Kind("leaf"), LEAVES.values()), *wired(CROSSING, FLIES))
+    state.validate()
+    assert state.snapshot.forest.conflicts == ()
+    assert sets_of(shape(state)) == {frozenset(names) for names in LEAVES.values()}
+    beside = in_fabric(state, Mode.CONFIG, SCALE_UP)
+    assert sets_of(beside) == {frozenset(fly) for fly in FLIES}
 
 
 def test_one_fabric_is_one_tree_and_no_node_says_more() -> None:

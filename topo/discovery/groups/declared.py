@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Path, PathGroup, Reason, Status
-from topo.model.ids import GroupName, NodeName
+from topo.model.ids import FABRIC_OF_KIND, FabricName, GroupName, NodeName
 from topo.model.observation import CONFIG_FILE, DeclaredForest, DeclaredGroup, DeclaredNode
 
 
@@ -24,6 +24,8 @@ class Declared:
         self.places: dict[NodeName, DeclaredPlace] = {}
         self.empty_groups: list[Path] = []
         self.root_names: frozenset[GroupName] = frozenset()
+        self.fabric: FabricName | None = None
+        """That of all groups in which nodes stand; None where their kinds do not say one."""
 
     def replace(self, forest: DeclaredForest) -> set[NodeName]:
         """Take a file; the nodes whose path or status differs now. O(nodes in both files)."""
@@ -32,6 +34,9 @@ class Declared:
         self._read(forest.roots, ())
         groups = [root for root in forest.roots if isinstance(root, DeclaredGroup)]
         self.root_names = frozenset(group.name for group in groups)
+        inner = {place.path[-1].kind for place in self.places.values() if place.path}
+        fabrics = {FABRIC_OF_KIND.get(kind) for kind in inner}
+        self.fabric = fabrics.pop() if len(fabrics) == 1 else None
         names = before.keys() | self.places.keys()
         return {node for node in names if before.get(node) != self.places.get(node)}
 

@@ -10,8 +10,9 @@ what storage servers share is no group (`fabric.switch_tiers`).
 
 `FEEDS` is the table: who says what of which fabric. The mode names the first fabric; of the rows of
 another one the first whose source is listened to feeds it, for the whole cluster, since groups of
-two sources do not mix. Where the groups are written down (modes `config` and `labels`), nobody says
-of which fabric they are, and there is one tree.
+two sources do not mix. In mode `config` the kinds of the file's groups name the first fabric, if
+all in which nodes stand are of one (`FABRIC_OF_KIND`). Else, and where labels make the tree, nobody
+says of which fabric its groups are, and there is one tree.
 
 Why no node is lost: a fabric that says nothing of a node leaves its path empty, and says why.
 
@@ -36,7 +37,7 @@ from topo.discovery.groups.tiers import (
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Path, Reason
-from topo.model.ids import SCALE_OUT, SCALE_UP, FabricName, NodeName, SourceName
+from topo.model.ids import FABRICS, SCALE_OUT, SCALE_UP, FabricName, NodeName, SourceName
 from topo.model.observation import CLUSTER_NODES, FABRIC, WORKERS
 
 
@@ -83,13 +84,17 @@ def reason_without(fabric: FabricName, source: SourceName) -> Reason:
     return Reason.of(next(f.missing for f in FEEDS if (f.fabric, f.source) == (fabric, source)))
 
 
-def feeds_of(mode: Mode, stated: tuple[SourceName, ...]) -> tuple[Feed, ...]:
-    """Return what feeds each further fabric; `stated`: the sources that write groups down."""
+def fabric_of_tree(mode: Mode, membership: Membership) -> FabricName | None:
+    """Return the fabric whose groups the tree has at its leaves; None where nobody says. O(1)."""
+    return membership.declared.fabric if mode is Mode.CONFIG else FIRST.get(mode)
+
+
+def feeds_of(first: FabricName | None, stated: tuple[SourceName, ...]) -> tuple[Feed, ...]:
+    """Return what feeds each fabric but the first; `stated`: the sources that write groups down."""
     found: dict[FabricName, Feed] = {}
-    if mode in FIRST:
-        for feed in FEEDS:
-            if feed.fabric != FIRST[mode] and feed.source in (WORKERS, *stated):
-                found.setdefault(feed.fabric, feed)
+    for feed in FEEDS if first is not None else ():
+        if feed.fabric != first and feed.source in (WORKERS, *stated):
+            found.setdefault(feed.fabric, feed)
     return tuple(found.values())
 
 
@@ -103,10 +108,8 @@ def are_of_two_fabrics(
 
     Then their groups need not be the same, and differ without a conflict.
     """
-    stated, known = (
-        settings.stated,
-        {feed.fabric for feed in feeds_of(settings.mode, settings.stated)},
-    )
+    stated, first = settings.stated, fabric_of_tree(settings.mode, membership)
+    known = {feed.fabric for feed in feeds_of(first, stated)}
     others = {
         feed.source
         for feed in FEEDS
@@ -120,16 +123,18 @@ class Fabrics:
     """Where nodes belong in each fabric, by the sources that the operator chose."""
 
     def __init__(self, settings: DiscoverySettings) -> None:
+        self._mode = settings.mode
         self._tiers = tiers_of(settings.mode, settings.stated)
-        self._feeds = feeds_of(settings.mode, settings.stated)
+        self._feeds = {first: feeds_of(first, settings.stated) for first in (None, *FABRICS)}
 
     def position(
         self, membership: Membership, node: NodeName, waiting: Reason | None = None
     ) -> Position:
         """Return the node's place; `waiting`: why it has none in the tree yet. O(1) as a rule."""
         first = Position((), waiting) if waiting else position(membership, self._tiers, node)
-        if not self._feeds:
+        feeds = self._feeds[fabric_of_tree(self._mode, membership)]
+        if not feeds:
             return first
-        placed = ((f.fabric, position(membership, (f.tier,), node).path) for f in self._feeds)
+        placed = ((f.fabric, position(membership, (f.tier,), node).path) for f in feeds)
         found = tuple((fabric, path) for fabric, path in placed if path)
         return first._replace(elsewhere=found) if found else first

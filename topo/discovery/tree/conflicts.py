@@ -21,7 +21,7 @@ from topo.discovery.node.record import NodeRecord
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
 from topo.model.forest import Conflict, Path, Reason, UnjoinedMachine
-from topo.model.ids import DRAGONFLY, GroupName, NodeName, ServerUuid, natural_key
+from topo.model.ids import DRAGONFLY, SCALE_OUT, GroupName, NodeName, ServerUuid, natural_key
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, ManagedGroup, WorkerRefused
 from topo.model.words import listed
 
@@ -202,7 +202,8 @@ def _against_config(
 ) -> Iterator[Conflict]:
     places = membership.declared.places
     written = {places[n].path for n in members if n in places}
-    if len(written) > 1:
+    is_of_wires = membership.declared.fabric != SCALE_OUT  # a dragonfly may be across two leaves
+    if len(written) > 1 and is_of_wires:
         text = "workers see these nodes wired together; the config file puts them in different "
         text += f"groups; {_followed(settings, 'the file')}"
         yield _conflict(ConflictCondition.DIFFERS_FROM_CONFIG, members, text)

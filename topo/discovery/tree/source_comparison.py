@@ -11,7 +11,7 @@ from topo.discovery.node_detail import StatedPath
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import require
 from topo.model.forest import Conflict, Path
-from topo.model.ids import GroupPath, NodeName, SourceName, natural_key
+from topo.model.ids import FabricName, GroupPath, NodeName, SourceName, natural_key
 from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, FABRIC, WORKERS
 from topo.model.words import listed
 
@@ -46,6 +46,8 @@ class SourceComparison:
         self._is_idle = True
         """True until a source says more than is shown; until then no node is counted."""
         self._agreement = Agreement(_MEASURING)
+        self._fabric: FabricName | None = None
+        """That of the file's groups, by which sources may differ."""
 
     @property
     def confirmed(self) -> Mapping[GroupPath, tuple[SourceName, ...]]:
@@ -76,7 +78,9 @@ class SourceComparison:
 
     def settle(self, membership: Membership) -> tuple[Conflict, ...] | None:
         """Judge what moved; return the conflicts between sources, None where none may differ."""
-        return self._conflicts(membership) if self._agreement.settle() else None
+        before, self._fabric = self._fabric, membership.declared.fabric
+        is_changed = self._agreement.settle() or before != self._fabric
+        return self._conflicts(membership) if is_changed else None
 
     def validate(self, membership: Membership, positions: Mapping[NodeName, Position]) -> None:
         """Check that what is compared is what the sources state now. O(nodes)."""

@@ -26,7 +26,7 @@ class ServiceCondition(Condition):
         "fabric-unplaced",
         "nodes with GPUs are in no group of a fabric beside the tree that others are in",
         "`topo tree --fabric` lists them last, `topo node NODE` shows what is known of one; where "
-        "they have no adapters in that fabric, nothing",
+        "they are not meant to be in it, nothing",
         _NOTE,
     )
     VERSION = Row(
