@@ -222,7 +222,8 @@ def _cables(
             elif back[0] != here:
                 moved += 1
             elif here < far:  # seen from the other end, it is the same cable
-                found.append(Cable(here, far, min(rate, back[1], key=gbps)))
+                slower = rate if rate == back[1] else min(rate, back[1], key=gbps)
+                found.append(Cable(here, far, slower))
     if moved:
         warnings.append(f"{counted(moved, 'port')} name a far end that names another one")
     return tuple(sorted(found)), halves
