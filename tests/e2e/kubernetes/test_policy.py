@@ -178,7 +178,7 @@ async def test_a_key_of_an_earlier_release_may_be_removed_and_not_set(accounts: 
 
 async def test_what_masters_write_passes(accounts: Accounts) -> None:
     master, pods = accounts.of[MASTER], accounts.pods
-    labels = {"metax-tech.com/dragonfly": "d", "metax-tech.com/leaf": "l"}
+    labels = {"metax-tech.com/dragonfly": "d", "metax-tech.com/scale-out-leaf": "l"}
     gang = {"gang.metax-tech.com/0b5a": "x"}
     scores = {f"metax-tech.com/gpu.topology.{each}": "{}" for each in ("scores", "losses")}
     for keys in (labels | gang, dict.fromkeys(labels | gang)):

@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.e2e.kubernetes.test_cleanup import clean
 from tests.helm.chart import NAMESPACE, golden, one, rules
 from tests.master.world import TOKEN, Master, facts, running
 from tests.support.waiting import eventually
+from topo.model.machine import LinkPort, PortState
 
 CASE, ACCOUNT = "podgroups", "topo-master"
 """The chart with the controllers of suspicion."""
@@ -98,7 +100,8 @@ async def test_a_node_in_quarantine_takes_no_pod_until_it_is_cleared(
     seen, node = quarantine, quarantine.node
     await seen.api.merge(seen.at, {"spec": {"taints": [THEIRS]}})
     async with running("--mode=dragonfly", *flags) as master:
-        await master.worker(node).full(facts(node))
+        port = LinkPort(2, 14, PortState.UP)
+        await master.worker(node).full(replace(facts(node), ports=(port,)))
         await eventually(lambda: _is_known(master, node))
         await decided(master, node, "quarantine")
         await decided(master, node, "confirm", link="GPU 2 link 14")
