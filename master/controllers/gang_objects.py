@@ -25,6 +25,7 @@ from master.kube.writing.writes import MANAGER_PREFIX, Apply, Delete, WriteTarge
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.status import GangStatus
 from topo.model.forest import Snapshot
+from topo.publish.names import is_dns_name
 
 MANAGER = f"{MANAGER_PREFIX}gang-objects"
 LOOK_S = 1.0
@@ -120,13 +121,16 @@ class GangObjects:
         return self._apply(entry)
 
     def _entry(self, gang_id: GangId, gang: Gang | None) -> _Compared | None:
-        """Return a new entry; None without a job. Two jobs of one name have two objects."""
+        """Return a new entry; None without a job. Two jobs of one name have two objects.
+
+        Pods may call their gang by a name that no object can have.
+        """
         owner = self.owner(gang_id)
         if gang is None or owner is None:
             return None
-        key = gang.namespace, gang.name
-        if key in self._keys:
-            key = gang.namespace, f"{gang.name}-{gang.id[:8]}"
+        is_taken = (gang.namespace, gang.name) in self._keys
+        name = f"{gang.name}-{gang.id[:8]}" if is_taken else gang.name
+        key = gang.namespace, name if is_dns_name(name) else gang.id
         self._keys[key] = gang_id
         self._entries[gang_id] = _Compared(key, owner)
         return self._entries[gang_id]

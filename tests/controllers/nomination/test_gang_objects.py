@@ -14,7 +14,7 @@ from master.kube.gang_object import GANGS
 from master.kube.objects import PODS
 from master.kube.writing.writer import Writer, WriterMetrics
 from tests.controllers.nomination.masters import GangCluster, Leader, Way, leader, until
-from tests.controllers.nomination.objects import JOB
+from tests.controllers.nomination.objects import JOB, WORDS
 from tests.kube.model_store import ModelStore
 from topo.gangs.machine.gang import Gang
 from topo.model.conditions.gang_states import GangState
@@ -104,6 +104,16 @@ async def test_an_object_that_went_with_its_owner_is_there_again_for_the_owner_o
         (document,) = found(cluster).values()
         assert document["metadata"]["ownerReferences"][0]["name"] == "again"
         assert made.nomination.is_placing
+
+
+async def test_a_gang_whose_pods_call_it_as_no_object_can_be_called_has_its_id_for_a_name():
+    cluster = GangCluster("volcano", binds=False)
+    async with shown(cluster) as made:
+        cluster.submit(**{WORDS.kind: "pods", WORDS.gang_name: "Train_A/../x"})
+        await until(lambda: bool(found(cluster)))
+        assert list(found(cluster)) == list(made.nomination.reader.known)
+        (document,) = found(cluster).values()
+        assert document["status"]["job"] == "Pod Train_A/../x"
 
 
 async def test_an_object_that_was_refused_is_written_once_that_is_allowed():
