@@ -88,6 +88,25 @@ def test_resources_that_are_nowhere_any_more_are_forgotten():
     assert found.tight(odd, 8)[N1] == (0, 0, "example.com/odd")
 
 
+def test_no_quantity_is_too_large_to_be_counted():
+    """An API server takes `memory: 9E` of anybody, and a claim of 2^63 - 1 devices."""
+    made = room(n1=IDLE)
+    huge = (("cpu", 9 * 10**21), ("example.com/odd", 10**40), ("memory", 9 * 10**21))
+    assert made.tight(huge, 4) == {"n1": Tight(0, 0, "cpu")}
+    assert made.limits((huge, 4), 0) == made.all_limits((huge, 4)) == {"n1": 0}
+    assert made.tight(SHAPE, 4, held=[(N1, huge, 2)])[N1].pods == 0
+    made.set_node(NodeName("n2"), {}, 8)
+    assert made.tight((("cpu", 9 * 10**21),), 4).keys() == {"n1"}, "n2 is not judged by it"
+    for uid in "abc":
+        made.set_pod(uid, N1, huge)
+    assert made.tight(SHAPE, 4)[N1].pods == 0
+    made.validate()
+    for uid in "abc":
+        made.remove_pod(uid)
+    assert made.tight(SHAPE, 4) == {}
+    made.validate()
+
+
 def test_own_pods_count_as_gone():
     """A gang that is planned anew does not stand in its own way."""
     made = room(n1=IDLE)

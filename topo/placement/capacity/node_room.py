@@ -48,6 +48,11 @@ _OF_KUBELET = frozenset({"cpu", "memory", "ephemeral-storage", PODS})
 """Resources that every kubelet states."""
 _MOST = 1 << 60
 """More than any node has; stands for what is not stated and not judged."""
+_MOST_OF_POD = 1 << 57
+"""What a pod takes at most: 131 TiB, so that 64 such pods are still summed rightly.
+
+The API server takes any quantity below 2^63 of anybody, and thousandths of it are beyond 64 bits.
+"""
 _Numbers = NDArray[np.int64]
 
 
@@ -151,7 +156,7 @@ class NodeRoom:
 
     def set_pod(self, uid: PodId, node: NodeName, amounts: Amounts) -> None:
         """Set what a pod takes of a node."""
-        number = self._number(node)
+        number, amounts = self._number(node), _bounded(amounts)
         if self._pods.get(uid) == (number, amounts):
             return
         self.remove_pod(uid)
@@ -246,7 +251,7 @@ class NodeRoom:
             has = _unstated(resource) if column is None else int(column.has[number])
             if has != _MOST:
                 left = has if column is None else has - int(column.used[number])
-                pods = min(pods, max(0, left // asked))
+                pods = min(pods, max(0, left // min(asked, _MOST)))
         return pods if pods < could else None
 
     def _fits_under(self, assumed: list[_Assumed], shape: Shape) -> tuple[NDArray[np.intp], _Fits]:
@@ -275,7 +280,7 @@ class NodeRoom:
         known = self._numbers
         for node, amounts, number_of_pods in held:
             if node in known:
-                numbers, pods = found.setdefault(amounts, ([], []))
+                numbers, pods = found.setdefault(_bounded(amounts), ([], []))
                 numbers.append(known[node])
                 pods.append(number_of_pods)
         return [
@@ -393,14 +398,16 @@ class NodeRoom:
         could = self._gpus[numbers] // gpus
         pods, most = could.copy(), could.copy()
         scarcest = np.zeros_like(could)
-        for at, (resource, asked) in enumerate(amounts):
+        for at, (resource, wanted) in enumerate(amounts):
             column = self._columns.get(resource) or _Column.of(resource, len(self._gpus))
+            asked = min(wanted, _MOST)
             has = column.has[numbers]
             # What is not judged stays so, however much pods take of it.
-            left = np.where(has == _MOST, _MOST, has - column.used[numbers])
-            fit = np.maximum(left // asked, 0)
+            is_judged = has != _MOST
+            fit = np.where(is_judged, np.maximum(has - column.used[numbers], 0) // asked, could)
             scarcest = np.where(fit < pods, at, scarcest)
-            pods, most = np.minimum(pods, fit), np.minimum(most, has // asked)
+            pods = np.minimum(pods, fit)
+            most = np.minimum(most, np.where(is_judged, has // asked, could))
         return _Fits(could, pods, most, scarcest)
 
     def _tight(
@@ -425,6 +432,13 @@ class NodeRoom:
         self._asked.move_to_end(shape)
         if len(self._asked) > SHAPES:
             self._asked.popitem(last=False)
+
+
+def _bounded(amounts: Amounts) -> Amounts:
+    """Return what a pod takes as it is counted."""
+    if all(amount <= _MOST_OF_POD for _, amount in amounts):
+        return amounts
+    return tuple((resource, min(amount, _MOST_OF_POD)) for resource, amount in amounts)
 
 
 def _unstated(resource: str) -> int:
