@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topo.model.quantity import MOST, whole
+from topo.gangs.decisions.resource_shortage import amount_in_words
+from topo.model.quantity import MOST, thousandths, whole
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,8 @@ def test_what_is_no_quantity_is_told_from_zero(text: str):
 def test_a_part_of_a_unit_counts_as_a_whole_one(number: Decimal, unit: tuple[str, int]):
     exact = (number * Decimal(10) ** unit[1]).to_integral_value(ROUND_CEILING)
     assert whole(f"{number:f}{unit[0]}") == min(int(exact), MOST)
+
+
+def test_a_quantity_beyond_those_that_the_api_server_keeps_is_the_largest_of_them():
+    assert thousandths("1e999") == thousandths("9223372036854775808") == 1000 * 2**63
+    assert amount_in_words("memory", thousandths("1e999") or 0) == "8Ei"

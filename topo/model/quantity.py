@@ -39,9 +39,11 @@ def whole(text: str) -> int | None:
 def thousandths(text: str) -> int | None:
     """Parse a quantity in thousandths of its unit, rounded up: 500m of a CPU, bytes times 1000.
 
-    None for a text that is none. O(len(text)).
+    None for a text that is none. At most 2^63 units, as the API server keeps of a built-in kind;
+    templates in custom resources may have `1e999`. O(len(text)).
     """
-    return _scaled(text, 3)
+    number = _scaled(text, 3)
+    return None if number is None else min(number, 1000 << 63)
 
 
 def _scaled(text: str, more: int) -> int | None:
