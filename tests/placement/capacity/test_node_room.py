@@ -77,7 +77,8 @@ def test_resources_that_are_nowhere_any_more_are_forgotten():
     """Whoever names a node in a pod may call a resource as they like, and nodes come and go."""
     found = room(n1=IDLE)
     odd, there = (("example.com/odd", 1000),), IDLE | {"example.com/nics": 8000, "hugepages": 0}
-    found.set_pod("p", NodeName("none"), odd)
+    found.set_pod("p", NodeName("none"), odd + tuple((f"host port {n}", 1000) for n in range(99)))
+    assert found._columns.keys() == IDLE.keys(), "no column of all nodes for each of its words"
     found.set_node(N1, there, 8)
     assert found.tight((("example.com/nics", 4000),), 2)[N1].pods == 2
     found.validate()
@@ -85,6 +86,7 @@ def test_resources_that_are_nowhere_any_more_are_forgotten():
     found.remove_pod("p")
     found.validate()
     assert found._columns.keys() == IDLE.keys()
+    assert not found._few
     assert found.tight(odd, 8)[N1] == (0, 0, "example.com/odd")
 
 

@@ -66,22 +66,14 @@ class Tight(NamedTuple):
 
 @dataclass(slots=True)
 class _Column:
-    """One resource: what each node has and what its pods take, by the number of the node.
-
-    `pods`: how many take any of it.
-    """
+    """One resource that nodes state: what each has and what its pods take, by number."""
 
     has: _Numbers
     used: _Numbers
-    pods: int = 0
 
     @classmethod
     def of(cls, resource: str, nodes: int) -> "_Column":
         return cls(np.full(nodes, _unstated(resource)), np.zeros(nodes, np.int64))
-
-    def is_blank(self, resource: str) -> bool:
-        """Return whether no pod takes any and no node states any; O(nodes) without pods."""
-        return not self.pods and bool((self.has == _unstated(resource)).all())
 
     def grow(self, resource: str, nodes: int) -> None:
         more = _Column.of(resource, nodes - len(self.has))
@@ -118,6 +110,9 @@ class NodeRoom:
         self._free_numbers: list[int] = []
         self._gpus: _Numbers = np.zeros(0, np.int64)
         self._columns: dict[str, _Column] = {}
+        self._few: dict[str, dict[int, int]] = {}
+        """What pods take of resources that no node states, by number. One pod may have a thousand
+        ports, and a column is as long as there are nodes."""
         self._pods: dict[PodId, tuple[int, Amounts]] = {}
         self._asked: OrderedDict[Shape, dict[int, int]] = OrderedDict()
         """Of each shape how many pods fitted on each tight node at the last look."""
@@ -134,16 +129,13 @@ class NodeRoom:
         number = self._number(name)
         self._stated.add(number)
         for resource, stated in allocatable.items():
-            if stated != _unstated(resource):
-                self._column(resource)
-        taken_off: list[str] = []
-        for resource, column in self._columns.items():
-            unstated = _unstated(resource)
-            has = min(allocatable.get(resource, unstated), _MOST)
-            if has == unstated != column.has[number]:
-                taken_off.append(resource)
-            column.has[number] = has
-        self._drop_blank(taken_off)
+            if stated != _unstated(resource) and resource not in self._columns:
+                self._begin_column(resource)
+        for resource, column in [*self._columns.items()]:
+            unstated, before = _unstated(resource), column.has[number]
+            column.has[number] = has = min(allocatable.get(resource, unstated), _MOST)
+            if has == unstated != before and bool((column.has == unstated).all()):
+                self._end_column(resource)
         self._gpus[number] = gpus
         self._touch(number)
 
@@ -247,11 +239,11 @@ class NodeRoom:
         amounts, gpus = shape
         pods = could = int(self._gpus[number]) // gpus
         for resource, asked in amounts:
-            column = self._columns.get(resource)
-            has = _unstated(resource) if column is None else int(column.has[number])
+            has, used = _unstated(resource), self._few.get(resource, {}).get(number, 0)
+            if (column := self._columns.get(resource)) is not None:
+                has, used = int(column.has[number]), int(column.used[number])
             if has != _MOST:
-                left = has if column is None else has - int(column.used[number])
-                pods = min(pods, max(0, left // min(asked, _MOST)))
+                pods = min(pods, max(0, (has - used) // min(asked, _MOST)))
         return pods if pods < could else None
 
     def _fits_under(self, assumed: list[_Assumed], shape: Shape) -> tuple[NDArray[np.intp], _Fits]:
@@ -264,7 +256,6 @@ class NodeRoom:
         found = self._fits(numbers, shape)
         for each in assumed:
             self._assume(each, -1)
-            self._drop_blank(resource for resource, _ in each.amounts)
         return numbers, found
 
     def _assumed(self, own: Iterable[PodId], held: Iterable[Held]) -> list[_Assumed]:
@@ -313,14 +304,20 @@ class NodeRoom:
     def validate(self) -> None:
         """Check that what is used is the sum over the pods."""
         used = {resource: np.zeros_like(self._gpus) for resource in self._columns}
+        few: dict[str, dict[int, int]] = {}
         for number, amounts in self._pods.values():
             for resource, amount in amounts:
-                used[resource][number] += amount
+                if resource in used:
+                    used[resource][number] += amount
+                else:
+                    of_nodes = few.setdefault(resource, {})
+                    of_nodes[number] = of_nodes.get(number, 0) + amount
         for resource, column in self._columns.items():
             same = bool((column.used == used[resource]).all())
             require(same, f"the used {resource} of a node is not that of its pods")
-            is_blank = column.is_blank(resource)
-            require(not is_blank, f"{resource} is kept, and no pod takes it")
+            is_stated = bool((column.has != _unstated(resource)).any())
+            require(is_stated, f"{resource} has a column, and no node states it")
+        require(few == self._few, "what is used of a resource that no node states is not so")
         taken = {*self._numbers.values()}
         require(taken.isdisjoint(self._free_numbers), "a node has a number that is free")
         require(len(taken) + len(self._free_numbers) == len(self._names), "a number is lost")
@@ -352,33 +349,49 @@ class NodeRoom:
 
     def _take(self, number: int, amounts: Amounts, sign: int) -> None:
         for resource, amount in amounts:
-            column = self._column(resource)
-            column.used[number] += sign * amount
-            column.pods += sign
-        if sign < 0:
-            self._drop_blank(resource for resource, _ in amounts)
+            self._add(resource, number, sign * amount)
         self._touch(number)
 
-    def _drop_blank(self, resources: Iterable[str]) -> None:
-        """Forget those of these that no pod takes and no node states: each pod may bring new ones.
+    def _add(self, resource: str, number: int, amount: int) -> None:
+        """Add to what the pods of a node take; O(1)."""
+        if (column := self._columns.get(resource)) is not None:
+            column.used[number] += amount
+            return
+        few = self._few.setdefault(resource, {})
+        few[number] = few.get(number, 0) + amount
+        if not few[number]:
+            del few[number]
+        if not few:
+            del self._few[resource]
 
-        They are ports, places, and whatever else somebody calls a resource.
-        """
-        for resource in resources:
-            column = self._columns.get(resource)
-            if column is not None and column.is_blank(resource):
-                del self._columns[resource]
+    def _begin_column(self, resource: str) -> None:
+        """Count a resource by column, which a node states."""
+        column = self._columns[resource] = _Column.of(resource, len(self._gpus))
+        for number, amount in self._few.pop(resource, {}).items():
+            column.used[number] = amount
+
+    def _end_column(self, resource: str) -> None:
+        """Count a resource by node again, which no node states any more."""
+        used = self._columns.pop(resource).used
+        if few := {int(number): int(used[number]) for number in np.flatnonzero(used)}:
+            self._few[resource] = few
 
     def _assume(self, assumed: _Assumed, sign: int) -> None:
         for resource, amount in assumed.amounts:
-            used = self._column(resource).used
-            np.add.at(used, assumed.numbers, sign * amount * assumed.pods)
+            added = sign * amount * assumed.pods
+            if (column := self._columns.get(resource)) is not None:
+                np.add.at(column.used, assumed.numbers, added)
+                continue
+            for number, more in zip(assumed.numbers.tolist(), added.tolist(), strict=True):
+                self._add(resource, number, more)
 
-    def _column(self, resource: str) -> _Column:
-        """Return the column of a resource, made where there is none yet."""
-        column = self._columns.get(resource)
-        if column is None:
-            column = self._columns[resource] = _Column.of(resource, len(self._gpus))
+    def _shown(self, resource: str) -> _Column:
+        """Return the column of a resource, one to be read alone where nodes do not state it."""
+        if (column := self._columns.get(resource)) is not None:
+            return column
+        column = _Column.of(resource, len(self._gpus))
+        if few := self._few.get(resource):
+            column.used[[*few]] = [*few.values()]
         return column
 
     def _touch(self, number: int) -> None:
@@ -398,9 +411,17 @@ class NodeRoom:
         could = self._gpus[numbers] // gpus
         pods, most = could.copy(), could.copy()
         scarcest = np.zeros_like(could)
+        least = _MOST
         for at, (resource, wanted) in enumerate(amounts):
-            column = self._columns.get(resource) or _Column.of(resource, len(self._gpus))
             asked = min(wanted, _MOST)
+            if resource not in self._columns and resource not in self._few:
+                # As many on every node: of a thousand ports one pass is enough.
+                if (alike := _unstated(resource)) != _MOST and alike // asked < least:
+                    least = alike // asked
+                    scarcest = np.where(least < pods, at, scarcest)
+                    pods, most = np.minimum(pods, least), np.minimum(most, least)
+                continue
+            column = self._shown(resource)
             has = column.has[numbers]
             # What is not judged stays so, however much pods take of it.
             is_judged = has != _MOST
