@@ -97,22 +97,24 @@ class Extender:
         self.metrics.answers.labels("prioritize", PLANNED).inc()
         return of_planned(asked.names, plan.awaited, plan.own).scores
 
-    async def within_quota(self, asked: Asked) -> NodeVerdict:
-        """Return the nodes that the quota of the pod's namespace leaves it."""
+    async def within_quota(self, asked: Asked, *, is_one: bool) -> NodeVerdict:
+        """Return the nodes that the quota of the pod's namespace leaves it, or the first."""
         if not self.concerns_cards(asked):
-            return self._counted("predicates", PASSED, of_all(asked.names))
+            free = of_all(asked.names)
+            return self._counted("predicates", PASSED, free.first() if is_one else free)
         for look in range(LOOKS):
             pod = self._known(asked)
             if pod is not None and self.quota.is_read:
-                return self._within_quota(asked, pod)
+                return self._within_quota(asked, pod, is_one=is_one)
             if look < LOOKS - 1:
                 await asyncio.sleep(LOOK_S)
         error = UNREAD if self._known(asked) is not None else UNKNOWN
         return self._counted("predicates", AWAITED, NodeVerdict(error=error))
 
-    def _within_quota(self, asked: Asked, pod: ClusterPod) -> NodeVerdict:
+    def _within_quota(self, asked: Asked, pod: ClusterPod, *, is_one: bool) -> NodeVerdict:
         labels = asked.labels or self.quota.labels_of(asked.names)
         found = self.quota.verdict(pod, labels)
+        found = found.first() if is_one else found
         self.quota.note_passed(pod, (labels[name] for name in found.passed))
         return self._counted("predicates", PASSED if found.passed else REFUSED, found)
 

@@ -13,7 +13,6 @@ scheduler shows as the reason of the pod. A follower asks the leader about pods 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 
 from aiohttp import web
 
@@ -99,8 +98,8 @@ class _Calls:
         return priorities(asked, await self._extender.scores(asked))
 
     async def predicates(self, request: web.Request, asked: Asked) -> bytes:
-        verdict = await self._extender.within_quota(asked)
-        return filter_answer(asked, _first(verdict) if _asks_for_one(request) else verdict)
+        is_one = _asks_for_one(request)
+        return filter_answer(asked, await self._extender.within_quota(asked, is_one=is_one))
 
     async def _of_leader(
         self, request: web.Request, verb: str, asked: Asked, content: bytes
@@ -128,12 +127,3 @@ class _Calls:
 
 def _asks_for_one(request: web.Request) -> bool:
     return request.query.get("nodes") == "one"
-
-
-def _first(verdict: NodeVerdict) -> NodeVerdict:
-    """Return the verdict with its first node alone."""
-    if len(verdict.passed) < 2:
-        return verdict
-    first, rest = verdict.passed[:1], verdict.passed[1:]
-    others = dict.fromkeys(rest, f"topo: {first[0]} is taken")
-    return replace(verdict, passed=first, failed={**verdict.failed, **others})

@@ -181,6 +181,9 @@ async def test_one_node_comes_out_where_one_is_asked_for_and_names_for_names(
         found = await asking.ask("predicates", {"Pod": one, "NodeNames": list(NODES)})
         assert found["NodeNames"] == ["m40-public", "p100-public"]
         assert found["Nodes"] is None
+        assert await passed(asking, one, "predicates?nodes=one") == ["m40-public"]
+        all_of_one_model = await pod(server, "two", 400)
+        assert await passed(asking, all_of_one_model) == ["p100-public"], "it has none of these"
 
 
 @pytest.mark.virtual_time

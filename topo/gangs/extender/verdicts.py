@@ -5,7 +5,7 @@ with GPUs gets the nodes that have so many left beside all holds: a scheduler kn
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from topo.model.ids import NodeName
 
@@ -28,6 +28,14 @@ class NodeVerdict:
     is_final: bool = False
     scores: Mapping[str, int] = field(default_factory=dict)
     error: str = ""
+
+    def first(self) -> "NodeVerdict":
+        """Return the verdict with its first node alone."""
+        if len(self.passed) < 2:
+            return self
+        first, rest = self.passed[:1], self.passed[1:]
+        others = dict.fromkeys(rest, f"topo: {first[0]} is taken")
+        return replace(self, passed=first, failed={**self.failed, **others})
 
 
 def of_planned(
