@@ -38,6 +38,7 @@ from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
+from topo.model.limits import MAX_PODS_AHEAD
 from topo.model.pod_requests import most_of
 from topo.placement.booking.events import HoldAsked, HoldReleased, PodSeen
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest, unusable_nodes
@@ -341,9 +342,9 @@ def _has_ranks(live: Sequence[GangPod]) -> bool:
 
 
 def _stated_pods(live: list[GangPod]) -> int | None:
-    """Return the size of the gang where its pods state it."""
+    """Return the size of the gang where its pods state it, if so many can be placed at once."""
     stamp = live[0].stamp if live else None
-    return stamp.pods if isinstance(stamp, Stamp) else None
+    return stamp.pods if isinstance(stamp, Stamp) and stamp.pods <= MAX_PODS_AHEAD else None
 
 
 def _member(rank: int) -> Member:

@@ -136,6 +136,21 @@ async def test_the_size_that_a_template_states_places_the_whole_job_at_once(
         assert len(boxes) == 1, "both groups below one switchbox"
 
 
+async def test_a_job_that_states_a_million_pods_is_placed_group_by_group(
+    server: FakeServer, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    stamp = {
+        "metax-tech.com/gang-pods": "1000000",
+        "metax-tech.com/gang-rank-offset": "0",
+        "metax-tech.com/gang-pods-per-group": "2",
+    }
+    async with asked(server, tmp_path) as asking:
+        await scheduler.pod_comes("train-0", 8, job="train", rank=0, group=16, **stamp)
+        await scheduler.schedule(asking, "train-0")
+        (hold,) = asking.master.service.placements.state.holds()
+        assert hold.wish.request.pods == 2
+
+
 async def test_a_job_that_is_deleted_keeps_nothing(
     server: FakeServer, scheduler: Scheduler, tmp_path: Path
 ) -> None:

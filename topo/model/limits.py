@@ -2,6 +2,8 @@
 
 MAX_PODS = 1_000_000
 """Pods of one job."""
+MAX_PODS_AHEAD = 10_000
+"""Pods of one job for which places are kept before they are there: one pod says how many come."""
 MAX_KEY_CHARS = 255
 """Characters of the key under which a hold is asked for again."""
 GANG_KEYS, EXTENDER_KEYS = "gang/", "extender/"

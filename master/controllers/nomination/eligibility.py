@@ -44,10 +44,14 @@ def with_eligibility(
         return replace(request, eligible=next(iter(distinct), Eligibility()))
     common = _any_of(distinct)
     runs: list[tuple[int, Eligibility]] = []
-    for rank in range(request.pods):
-        one = found[of_users[wants[rank]]] if rank in wants else common
-        pods, _ = runs.pop() if runs and runs[-1][1] == one else (0, one)
-        runs.append((pods + 1, one))
+    end = 0
+    for rank in (*sorted(each for each in wants if each < request.pods), request.pods):
+        own = [(1, found[of_users[wants[rank]]])] if rank < request.pods else []
+        for more, one in ((rank - end, common), *own):
+            if more:
+                pods, _ = runs.pop() if runs and runs[-1][1] == one else (0, one)
+                runs.append((pods + more, one))
+        end = rank + 1
     return replace(request, eligible=common, by_rank=tuple(runs))
 
 

@@ -41,7 +41,7 @@ from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
 from topo.model.ids import Kind, NodeName
-from topo.model.limits import MAX_PODS
+from topo.model.limits import MAX_PODS, MAX_PODS_AHEAD
 from topo.model.pod_requests import Amounts, most_of
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request, flaw
@@ -123,6 +123,8 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         stated = f"its PodGroup starts {group.spec.min_member} pods together, which have no group"
     else:
         stated = _stated(ranked, group, context)
+    if first.is_late and isinstance(stated, Request) and stated.pods > MAX_PODS_AHEAD:
+        stated = f"places are kept for at most {MAX_PODS_AHEAD} pods, and it has {stated.pods}"
     # A gang that cannot be placed still needs a request; it is opened without a plan.
     fallback = Request(pods=len(pods), gpus_per_pod=1)
     request = stated if isinstance(stated, Request) else fallback

@@ -3,11 +3,14 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from master.controllers.nomination.eligibility import with_eligibility
 from master.controllers.nomination.gang_builder import build_gang
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
-from master.kube.gang_pod import GangPod
+from master.kube.gang_pod import GangPod, NodeWants
 from tests.controllers.nomination.objects import (
     CREATED_S,
     JOB,
@@ -347,6 +350,33 @@ def test_pods_that_select_different_nodes_are_eligible_each_for_its_own():
     assert request.eligible == Eligibility()
     assert request.by_rank == ((2, on["a"]), (1, Eligibility()), (1, on["c"]))
     assert [request.eligible_of(rank) for rank in (1, 3)] == [on["a"], on["c"]]
+
+
+@given(st.integers(1, 12), st.dictionaries(st.integers(0, 15), st.sampled_from("abc"), max_size=8))
+def test_runs_of_ranks_say_of_each_rank_which_nodes_its_pod_may_use(
+    pods: int, racks: dict[int, str]
+):
+    wants = {rank: NodeWants((("rack", rack),), frozenset(), None) for rank, rack in racks.items()}
+    found = with_eligibility(Request(pods=pods, gpus_per_pod=8), wants, tuple, "")
+    common = Eligibility()
+    if len(set(racks.values())) == 1:
+        common = Eligibility(selector=(("rack", min(racks.values())),))
+    expected = [
+        Eligibility(selector=(("rack", racks[rank]),)) if rank in racks else common
+        for rank in range(pods)
+    ]
+    assert [found.eligible_of(rank) for rank in range(pods)] == expected
+    assert sum(number for number, _ in found.by_rank) in {0, pods}
+
+
+def test_one_pod_that_says_a_million_more_come_later_makes_no_million_members():
+    annotations = {WORDS.is_late: "true"}
+    one = pod(0, stamp=Stamp(1_000_000, 0, 2), annotations=annotations)
+    gang = build_gang(GANG, [one], gang_context(LET_IN))
+    assert len(gang.members) == 1
+    assert gang.ungated == "places are kept for at most 10000 pods, and it has 1000000"
+    few = pod(0, stamp=Stamp(10_000, 0, 2), annotations=annotations)
+    assert len(build_gang(GANG, [few], gang_context(LET_IN)).members) == 10_000
 
 
 def test_our_own_selectors_of_groups_make_no_difference_between_them():

@@ -149,6 +149,15 @@ def test_a_set_whose_jobs_wait_until_others_are_ready_is_a_gang_that_comes_apart
     assert [rank(pod) for pod in pods_of_job_set(found)] == [0, 1, 2, 3]
 
 
+def test_places_are_kept_for_so_many_pods_that_come_later_and_no_more() -> None:
+    in_order = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
+    jobs = made.replicated("a", 1, 2), made.replicated("b", 5000, 2)
+    assert "at most 10000 pods, and the job has 10002" in made.warnings(
+        made.job_set(*jobs, **in_order)
+    )
+    assert not made.warnings(made.job_set(*jobs))
+
+
 def test_a_set_whose_jobs_with_gpus_wait_for_the_end_of_each_other_is_told_the_field() -> None:
     after: dict[str, Any] = {"dependsOn": [{"name": "a", "status": "Complete"}]}
     wanted = made.job_set(made.replicated("a", 1, 2), made.replicated("b", 1, 2, **after))

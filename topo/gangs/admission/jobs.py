@@ -30,6 +30,7 @@ from topo.gangs.job_kinds.job_kind import Relay
 from topo.gangs.job_kinds.templates import (
     JobParts,
     Template,
+    Wait,
     field_path,
     too_many_containers,
 )
@@ -37,6 +38,7 @@ from topo.gangs.json_patch import Operation, Path, entries, mapping, remove, seq
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms, Way, read_terms, shown
 from topo.model.errors import BrokenInvariantError, Refusal
+from topo.model.limits import MAX_PODS_AHEAD
 from topo.placement.job.request import Request, flaw
 
 _OF_KUEUE = (
@@ -392,7 +394,7 @@ def _annotations(
 ) -> Iterator[tuple[Path, dict[str, str]]]:
     """Yield the path of each template, and the annotations for its pods."""
     offset = 0
-    is_late = {keys.is_late: "true"} if _is_late(gang.templates) else {}
+    is_late = {keys.is_late: "true"} if any(_late(gang.templates)) else {}
     for each in gang.members:
         template = each.template
         stamp = replace(
@@ -438,20 +440,25 @@ def _members(
 
 
 def _disorder(templates: Sequence[Template]) -> Refusal | None:
-    """Return why the pods of these templates have no ranks or are never there together."""
+    """Return why the pods of these templates have no ranks or are never planned together."""
     names = {each.name for each in templates}
     for each in templates:
         if each.flaw is not None:
             return each.flaw
         if each.waits is not None and each.waits.until_ended and (names & each.waits.names):
             return each.waits.refusal(each.name, min(names & each.waits.names))
+    pods = sum(each.pods for each in templates)
+    if pods > MAX_PODS_AHEAD and (late := next(_late(templates), None)) is not None:
+        what = f"places are kept for at most {MAX_PODS_AHEAD} pods, and the job has {pods}"
+        return Refusal(what, late.where, late.fix)
     return None
 
 
-def _is_late(templates: Sequence[Template]) -> bool:
-    """Return whether some of the pods are made only once others of them run."""
+def _late(templates: Sequence[Template]) -> Iterator[Wait]:
+    """Yield why some of the pods are made only once others of them run."""
     names = {each.name for each in templates}
-    return any(each.waits is not None and names & each.waits.names for each in templates)
+    waits = (each.waits for each in templates if each.waits is not None)
+    return (each for each in waits if names & each.names)
 
 
 def _misfit(request: Request, keys: AnnotationKeys, where: str) -> Refusal | None:

@@ -38,7 +38,7 @@ def topology_key(
     keys = rules.keys
     where = places.get(keys.way, places[keys.size])
     if request.pods > request.pods_per_group:
-        groups = len(request.group_pods)
+        groups = -(-request.pods // request.pods_per_group)
         what = f"kube-scheduler keeps one group together, and this job has {groups}"
         return Refusal(what, where, f"write {keys.way}: nomination, or submit a Volcano Job")
     if terms.mode is PlacementMode.PREFERRED:

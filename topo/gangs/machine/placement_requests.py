@@ -331,12 +331,14 @@ def _find_blocker(record: Record) -> Blocker | None:
     if foreign:
         text = f"another scheduling gate is on {len(foreign)} of {len(gated)} pods ({foreign[0]})"
         return Blocker(GangState.OTHER_GATE, text)
-    done = {member.rank for member in gang.members if member.succeeded}
-    missing = [rank for rank in expected if rank not in ranks and rank not in done]
+    # One pod says how many there are: what is counted are those that are there.
+    done = {member.rank for member in gang.members if member.succeeded and member.rank in expected}
+    there = done.union(ranks)
     name_nodes = not gated and any(member.gated for member in live)
-    if missing and not name_nodes and not (gang.is_elastic and record.is_released):
-        there = len(expected) - len(missing)
-        text = f"{there} of {len(expected)} pods are there; rank {missing[0]} is missing"
+    is_short = len(there) < len(expected)
+    if is_short and not name_nodes and not (gang.is_elastic and record.is_released):
+        first = next(rank for rank in expected if rank not in there)
+        text = f"{len(there)} of {len(expected)} pods are there; rank {first} is missing"
         return Blocker(GangState.PODS_MISSING, text, some=True)
     return None
 

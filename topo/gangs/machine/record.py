@@ -377,10 +377,10 @@ def is_covered(record: Record) -> bool:
 def _is_complete(record: Record) -> bool:
     """Whether a plan without opened pods is for enough pods of the gang, and is held."""
     holds = {note.hold for note in record.plan.values()}
+    ranks = {member.rank for member in record.gang.members if member.live or member.succeeded}
     return (
         is_covered(record)
-        and {member.rank for member in record.gang.members if member.live or member.succeeded}
-        == set(range(record.gang.request.pods))
+        and len(ranks) == record.gang.request.pods == max(ranks) + 1
         and len(holds) == 1
         and (record.over or holds <= set(record.gang.holds))
     )
