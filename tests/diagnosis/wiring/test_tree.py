@@ -57,3 +57,12 @@ def test_two_cables_between_two_nodes_are_joined_as_the_plan_has_them() -> None:
     assert verdicts(document, "node-1 1 node-2 1", "node-1 2 node-2 2") == []
     assert verdicts(document, "node-1 1 node-2 2", "node-1 2 node-2 1") == []
     assert verdicts(document, "node-1 2 node-2 1", "node-1 1 node-3 1") == ["wrong-rail"]
+
+
+def test_of_two_servers_behind_one_slot_the_planned_one_counts_and_all_others_are_compared() -> (
+    None
+):
+    document = samples.healthy()
+    ends = (("node-2", 1, "node-3", 1), ("node-2", 1, None, None), ("node-1", 1, "node-2", 1))
+    document["wires"] = [dict(zip(WIRE, (*each, "s", "up"), strict=True)) for each in ends]
+    assert verdicts(document, "node-1 1 node-2 1", "node-3 1 node-4 1") == ["missing"]

@@ -1,6 +1,6 @@
 """What the tree of a master shows of cables: wires between nodes, and what hangs on a node."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import starmap
 
@@ -39,7 +39,22 @@ def seen_by(document: TopologyDocument, plan: CablePlan) -> SeenCables:
     for ends in between.values():
         cables += starmap(SeenCable, _as_planned(ends, wanted) if len(ends) > 1 else ends)
     kinds = frozenset(End(node, "") for node in _looked_at(document))
-    return SeenCables(tuple(cables), frozenset(), kinds=kinds)
+    return SeenCables(tuple(_each_slot_once(cables, plan)), frozenset(), kinds=kinds)
+
+
+def _each_slot_once(cables: Iterable[SeenCable], plan: CablePlan) -> Iterator[SeenCable]:
+    """Yield the cables but for those at slots that others have, too; of these the planned ones.
+
+    A worker may name two servers behind one slot, and the others are compared all the same.
+    """
+    doubled = {end for end, count in Counter(e for c in cables for e in c[:2]).items() if count > 1}
+    wanted = planned_far_ends(plan) if doubled else {}
+    taken: set[End] = set()
+    for each in sorted(cables, key=lambda c: wanted.get(folded(c.one)) != folded(c.other)):
+        ends = doubled.intersection(end for end in each[:2] if not end.device.startswith(UNNAMED))
+        if taken.isdisjoint(ends):
+            yield each
+        taken |= ends
 
 
 def _as_planned(
