@@ -1,25 +1,29 @@
 """Placement: latency, events, ratios and proofs, beside what is accepted."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from bench.figure import Budget, Figure, at_least, at_most, exact, growth_exponent, median, p99
 from bench.placement.plans import LARGE_SHAPES, solved
 from bench.placement.quality import KINDS, RIVALS, proven_in_every_number, quality
 from bench.placement.shapes import ASIDE, shapes
 from bench.placement.times import (
+    LEAF_NODES,
     LOAD,
     Latency,
     churns,
     cold_builds,
     events,
     group_latencies,
+    inside_leaves,
+    job,
     latencies,
     ratios,
 )
 from bench.placement.whole_fit import TIGHT, resource_ratios
 from bench.processes import in_child
 from bench.scale import SEED, Progress, Scale
-from topo.sim.worlds.clusters import SHAPES
+from topo.sim.worlds.clusters import NODE_GPUS, SHAPES
 
 PODS = (1, 8, 20, 64, 100, 256, 512, 1_024)
 """20 and 100 have a tail of 4; a whole group is 8."""
@@ -38,6 +42,8 @@ GROUPS = ((256, 4), (256, 2), (256, 1), (512, 4), (255, 2))
 _GROUP_LIMITS_MS: Mapping[int, Mapping[tuple[int, int], float]] = {
     10_000: {(256, 4): 1.0, (256, 2): 1.0, (256, 1): 1.0}
 }
+INSIDE = (16, 2)
+"""Pods of a job, and of its groups."""
 _RATIOS: Mapping[str, Mapping[int, float]] = {
     "naive recount": {8: 20, 64: 5, 256: 2, 512: 1.5},
     "Volcano's rule": {64: 15},
@@ -51,6 +57,7 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     """Latency, events, ratios, growth, rivals and proofs."""
     yield from _latencies(scale, progress)
     yield from _groups(scale, progress)
+    yield from _inside_leaves(scale, progress)
     yield from _churns(scale, progress)
     yield from _upkeep(scale, progress)
     yield from _shapes(scale, progress)
@@ -91,6 +98,18 @@ def _groups(scale: Scale, progress: Progress) -> Iterator[Figure]:
         groups = f"{-(-pods // size)} groups of {size}"
         name = f"place, {nodes:,} nodes, {pods} pods in {groups}"
         yield Figure(name, median(found.runs), "ms", _most(limit), found.outcome)
+
+
+def _inside_leaves(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    """A job of pairs in one leaf, across some of whose dragonflies it lies."""
+    progress("inside a leaf")
+    pods, size = INSIDE
+    request = replace(job(pods), group_size=size * NODE_GPUS)
+    often = scale.placement_runs, scale.placement_calls
+    found = in_child(inside_leaves, scale.nodes, request, *often)
+    name = f"within a leaf / anywhere, {scale.nodes:,} nodes, {pods} pods in groups of {size}"
+    note = f"dragonflies of 2; leaves of {LEAF_NODES} nodes, across which some lie"
+    yield Figure(name, median(found), "x", at_most(10), note)
 
 
 def _growth(latency: Mapping[int, Latency], pods: int) -> Figure:

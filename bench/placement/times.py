@@ -11,18 +11,19 @@ from bench.discovery.core import Collector
 from bench.figure import percentile
 from bench.placement import naive
 from bench.scale import SEED
-from topo.model.ids import NodeName, natural_key
+from topo.model.ids import SCALE_OUT, GroupName, GroupPath, Kind, NodeName, natural_key
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
-from topo.placement.job.request import Request
+from topo.placement.job.request import OtherGroup, Request
 from topo.sim.baselines import volcano
 from topo.sim.baselines.cluster import BaselineCluster
 from topo.sim.baselines.cluster import place as place_by
 from topo.sim.worlds.clusters import GROUP_GPUS, NODE_GPUS, cluster, requests
 
 LOAD = 0.6
+LEAF_NODES = 32
 _POD_SIZES = (1, 2, 4, 8)
 
 
@@ -100,6 +101,26 @@ def _stirring(capacity: Capacity) -> Iterator[None]:
         yield
         capacity.release("stir")
         yield
+
+
+def inside_leaves(nodes: int, request: Request, runs: int, calls: int) -> tuple[float, ...]:
+    """How many times as long a job takes that must be inside one leaf, once a run.
+
+    Dragonflies of two; leaves of `LEAF_NODES` neighbours, so that the first and the last dragonfly
+    of each lie across two.
+    """
+    capacity = cluster(nodes, "2", LOAD, SEED)
+    for at, host in enumerate(capacity.hosts()):
+        path = GroupPath((GroupName(f"leaf-{(at + 1) // LEAF_NODES}"),))
+        leaf = OtherGroup(SCALE_OUT, Kind("leaf"), path)
+        capacity.upsert(replace(host, elsewhere=(leaf,)))
+    stir = _stirring(capacity)
+    inside = partial(place, capacity, replace(request, within=Kind("leaf")))
+    anywhere = partial(place, capacity, request)
+    Collector.AS_MASTER.prepare()
+    return tuple(
+        median_s(inside, stir, calls) / median_s(anywhere, stir, calls) for _ in range(runs)
+    )
 
 
 def churns(nodes: int, shape: str, runs: int, calls: int) -> tuple[Churn, ...]:

@@ -19,8 +19,12 @@ On one GPU type. Result: a candidate with every group whole, or one that splits 
 one group of the kind that the job names; with the reserves left alone where a placement is found
 that does.
 
+Where the kind is of another fabric, whole groups are looked for in some of its groups, one by one
+(`search/other_groups.py`), and the best place wins. It is measured over all nodes that the job may
+use: a dragonfly that lies across two leaves is broken, whichever half the job takes.
+
 Cost: one search (`whole_groups.py`, `split_groups.py`), one more for each way to keep a reserve
-that is tried, and in preferred mode one for each group of the kind that is tried.
+that is tried, and one for each group of the kind that is tried one by one.
 
 Example: a job of 2 groups of 8 inside one switchbox, of which A has 8, 7 and 1 free slots, B 8 and
 8. Whole groups are looked for in the slots of both switchboxes: B holds the job. If B had 4, 4, 4
@@ -38,6 +42,7 @@ from topo.model.errors import BadInputError
 from topo.model.ids import Kind
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts, Layout
+from topo.placement.capacity.other_fabrics import RoomElsewhere
 from topo.placement.job.plan import FitTest, NoFit, Objective, Plan, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request, flaw
 from topo.placement.quality.certificate import bounds_of, could_be_better, not_proven_worse
@@ -51,6 +56,7 @@ from topo.placement.quality.measure import (
 )
 from topo.placement.search.assign_nodes import planned_groups
 from topo.placement.search.equal_domains import with_least_penalty
+from topo.placement.search.other_groups import MOST_TRIED, able_groups, most_slots_in_one
 from topo.placement.search.policies import (
     Reserves,
     reserve_taken_from,
@@ -257,6 +263,8 @@ def could_place(view: FreeView, request: Request) -> bool:
         return most_slots(view, request) >= request.pods
     if not view.group_can_fit:
         return False
+    if view.others is not None:
+        return able_groups(view, view.others).size > 0
     if request.within is not None:
         parts = _inside_kind(view, request)
         return any(bool((part.holds(tier) >= view.shape.m).any()) for tier, part in parts)
@@ -269,6 +277,8 @@ def most_slots(view: FreeView, request: Request) -> int:
     """Return the most free slots that the job may use: in one group of its kind, or in all."""
     if request.within is None:
         return int(view.free.sum())
+    if view.others is not None:
+        return most_slots_in_one(view, view.others)
     inside = _free_inside_by_tier(view.layout, view.free, request.within)
     return max((int(view.layout.rolled(free, tier).max()) for tier, free in inside), default=0)
 
@@ -307,6 +317,8 @@ def _whole(view: FreeView, request: Request) -> SearchResult | None:
         if view.shape.extra_domains:
             found = use_extra_domains(view, found, partial(best_whole, limit=None))
         return SearchResult(found, view, view, PlacementMode.REQUIRED)
+    if view.others is not None:
+        return _whole_elsewhere(view, view.others)
     answers = [(best_whole(part, tier), part) for tier, part in _inside_kind(view, request)]
     placed = [(found, part) for found, part in answers if found is not None]
     if not placed:
@@ -316,9 +328,34 @@ def _whole(view: FreeView, request: Request) -> SearchResult | None:
     return SearchResult(found, part, _bounding(view, request), PlacementMode.REQUIRED)
 
 
+def _whole_elsewhere(view: FreeView, room: RoomElsewhere) -> SearchResult | None:
+    """Return the best result of those in the most promising groups of another fabric."""
+    able = able_groups(view, room)
+    parts = [view.inside(room, number) for number in able[:MOST_TRIED].tolist()]
+    answers = [(best_whole(part, None), part) for part in parts]
+    placed = [(found, part) for found, part in answers if found is not None]
+    if not placed:
+        return None
+    best, part = min(placed, key=lambda each: _key_in(each[1], each[0]))
+    all_tried = len(able) == len(placed)
+    proven = min(_proven_in_part(found) for found, _ in placed) if all_tried else Proven.NONE
+    return SearchResult(replace(best, proven=proven), part, view, PlacementMode.REQUIRED)
+
+
+def _proven_in_part(found: Candidate) -> Proven:
+    """Return what is proven of a candidate that may use only some nodes of a domain.
+
+    Counting holds there; what searches prove of profiles goes by domains that are used whole or
+    not. In one tier-1 domain all are compared.
+    """
+    return (
+        found.proven if len(found.allocation.tier1_pods) == 1 else min(found.proven, Proven.SPANS)
+    )
+
+
 def _bounding(view: FreeView, request: Request) -> FreeView:
-    """Return the slots that the job may use at all."""
-    if request.within is None:
+    """Return the slots that the job may use at all, or more."""
+    if request.within is None or view.others is not None:
         return view
     return view.only(_free_inside(view.layout, view.free, request.within))
 
@@ -362,6 +399,8 @@ def _split(view: FreeView, request: Request) -> SearchResult | None:
     best, part = min(improved, key=lambda each: each[0].key)
     all_tried = len(parts) < _SPLIT_TRIES
     proven = min(found.proven for found, _ in improved) if all_tried else Proven.NONE
+    if view.others is not None:
+        proven = min(proven, _proven_in_part(best))
     found = replace(best, proven=proven)
     return SearchResult(found, part, _bounding(view, request), PlacementMode.PREFERRED, least)
 
@@ -370,6 +409,10 @@ def _split_views(view: FreeView, request: Request) -> Iterator[FreeView]:
     """Yield the view, or single groups of the kind asked for, the most whole groups first."""
     if request.within is None:
         yield view
+        return
+    if view.others is not None:
+        able = able_groups(view, view.others, split=True)[:_SPLIT_TRIES].tolist()
+        yield from (view.inside(view.others, number) for number in able)
         return
     for tier, part in _inside_kind(view, request):
         free_slots = part.layout.rolled(part.free, tier)

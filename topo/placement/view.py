@@ -8,6 +8,7 @@ import numpy as np
 from topo.model.words import counted
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts, Layout
+from topo.placement.capacity.other_fabrics import RoomElsewhere
 from topo.placement.capacity.penalties import Penalties
 from topo.placement.capacity.slots import Groups, Slots
 from topo.placement.job.plan import Allocation, FitTest, NoFit, Share
@@ -98,7 +99,9 @@ class FreeView:
     """The free slots of each tier-1 domain that a job may use, and the shape of the job.
 
     `free` is `slots.free`, less what reserves and limits keep from the job. The objective is
-    always measured over `slots`.
+    always measured over `slots`. `narrowed`: the class of the nodes to use, where these are only a
+    part of those of `slots`: then a domain may have nodes that are measured and not used. `others`
+    is what groups of another fabric have free, where the job must be within one of them.
 
     `shape.tier` is never 0 here: it is the tier whose domains groups must not cross. Where no
     domain could hold a group even if it were empty, it is the top tier, and `group_can_fit` is
@@ -112,6 +115,8 @@ class FreeView:
     free: Counts
     group_can_fit: bool = True
     penalties: Penalties | None = None
+    narrowed: Slots | None = None
+    others: RoomElsewhere | None = None
     allocation_cache: dict[tuple[int, int, tuple[int, bool]], Allocation | None] = field(
         default_factory=dict, init=False, compare=False
     )
@@ -125,13 +130,26 @@ class FreeView:
 
     def whole_in(self, tier: int) -> "FreeView":
         """Return the same job, whose groups must not cross domains of another tier."""
-        shape = replace(self.shape, tier=tier)
-        return FreeView(self.layout, shape, self.slots, self.free, penalties=self.penalties)
+        return replace(self, shape=replace(self.shape, tier=tier), group_can_fit=True)
 
     def single_pods(self, pods: int) -> "FreeView":
         """Return the same slots for pods that may each go to any tier-1 domain."""
         single = replace(self.shape, k=1, m=pods, r=0, tier=1)
-        return FreeView(self.layout, single, self.slots, self.free, penalties=self.penalties)
+        return replace(self, shape=single, group_can_fit=True)
+
+    def inside(self, room: RoomElsewhere, number: int) -> "FreeView":
+        """Return the same job on the nodes of one group of another fabric."""
+        narrowed = room.narrowed(number)
+        free = narrowed.free
+        if self.free is not self.slots.free:
+            free = np.minimum(free, self.free)
+        penalties = self.penalties and self.penalties.among(narrowed)
+        return replace(self, free=free, narrowed=narrowed, penalties=penalties, others=None)
+
+    @property
+    def usable(self) -> Slots:
+        """The class of the nodes that the job may use."""
+        return self.narrowed or self.slots
 
     @cached_property
     def free_slots(self) -> Counts:
@@ -252,10 +270,21 @@ def view_on(capacity: CapacityView, request: Request, slots: Slots) -> FreeView:
         limit = capacity.kinds().get(request.within, shape.tier)
         shape = replace(shape, tier=min(shape.tier, limit))
     penalties = Penalties(capacity, slots) if slots.penalized else None
-    if shape.tier:
-        return FreeView(layout, shape, slots, slots.free, penalties=penalties)
-    widest = replace(shape, tier=shape.tiers)
-    return FreeView(layout, widest, slots, slots.free, group_can_fit=False, penalties=penalties)
+    others = None
+    if request.within is not None and request.within not in capacity.kinds():
+        others = capacity.room_elsewhere(slots, request.within, idle=False)
+    is_possible = shape.tier > 0
+    if not is_possible:
+        shape = replace(shape, tier=shape.tiers)
+    return FreeView(
+        layout,
+        shape,
+        slots,
+        slots.free,
+        group_can_fit=is_possible,
+        penalties=penalties,
+        others=others,
+    )
 
 
 def fewest_of(values: Counts, need: int) -> int:
@@ -341,28 +370,26 @@ def short_of_groups(request: Request, view: FreeView) -> NoFit | None:
 
 
 def unknown_kind(capacity: CapacityView, request: Request) -> NoFit | None:
-    """Refuse a limit to a kind of group of the tree that no node is in, whatever is free.
+    """Refuse a limit to a kind of group that no node is in, in any fabric, whatever is free.
 
-    O(1) for a kind of the tree, else O(hosts).
+    O(1) for a kind that there is, else O(hosts).
     """
     if request.within is None:
         return None
     kinds = capacity.kinds()
-    if request.within in kinds:
+    if request.within in kinds or capacity.groups_elsewhere(request.within) is not None:
         return None
+    others = {group.kind for host in capacity.hosts() for group in host.elsewhere} - kinds.keys()
     known = f"the kinds there are: {', '.join(sorted(kinds))}"
+    if others:
+        known += f"; of another fabric: {', '.join(sorted(others))}"
     text = f"there are 0 groups of kind {request.within}; {known if kinds else 'none are known'}"
-    if any(request.within in host.kinds_elsewhere for host in capacity.hosts()):
-        text = (
-            f"0 groups of kind {request.within} are in the tree, they are of another fabric, and a "
-            f"job is kept within groups of the tree alone; {known}: name one of these"
-        )
     return _no_fit(request, FitTest.SPAN, text, (1, 0))
 
 
 def impossible_span(capacity: CapacityView, request: Request, view: FreeView) -> NoFit | None:
     """Refuse a limit to a known kind of group that no state of the cluster could satisfy."""
-    if request.within is None:
+    if request.within is None or view.others is not None:
         return None
     tier, shape = capacity.kinds()[request.within], view.shape
     if view.group_can_fit and tier < shape.tier:

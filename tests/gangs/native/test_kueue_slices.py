@@ -81,7 +81,7 @@ def test_pods_that_make_no_whole_slices_are_refused_with_the_numbers_that_do() -
 def test_a_kind_that_no_group_is_and_one_without_a_label_are_refused() -> None:
     none = admitted(queued(8, "16", gpu_group_within="leaf"), NATIVE).refusal
     assert none is not None
-    assert "no group is one" in none.what
+    assert "no group of the tree is one" in none.what
     unnamed = admitted(queued(8, "16"), replace(NATIVE, label_keys={SWITCHBOX: BOX})).refusal
     assert unnamed is not None
     assert "no label of nodes" in unnamed.what

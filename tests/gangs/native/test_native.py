@@ -176,7 +176,7 @@ def test_a_batch_job_that_names_nomination_is_placed_so() -> None:
 
 def test_a_kind_that_no_group_is_of_is_refused_with_those_there_are() -> None:
     said = refused(admitted(job(8, 16, gpu_group_within="rack"), NATIVE))
-    assert "no group is one" in said
+    assert "no group of the tree is one" in said
     assert "write dragonfly or switchbox" in said
 
 

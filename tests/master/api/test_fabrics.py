@@ -103,6 +103,12 @@ async def test_each_fabric_is_shown_by_its_name_now_and_of_a_moment(
             assert graph["graph"]["fabric"] == fabric
             assert any(vertex["name"] == group for vertex in graph["nodes"]) is bool(group)
         assert (await master.get("/v1/topology/graph?fabric=x")).status == 404
+        job = "pods=2&gpus_per_pod=1&group_size=1&within=dragonfly"
+        placed = (await master.get(f"/v1/placements?{job}")).json
+        pair = [node["name"] for group in placed["groups"] for node in group["nodes"]]
+        assert pair in (["a", "b"], ["c", "d"]), "of two leaves, and on one dragonfly"
+        refused = await master.get("/v1/placements?pods=3&gpus_per_pod=1&within=dragonfly")
+        assert "no dragonfly can take" in str(refused.json).lower()
         unknown = await master.get("/v1/topology?fabric=scaleup")
         assert (unknown.status, unknown.json["field"]) == (404, "fabric")
         assert "scale-up" in unknown.json["fix"]

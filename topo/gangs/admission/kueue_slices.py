@@ -131,7 +131,7 @@ def podset_slices(
     if terms.within is not None:
         tier = tier_of_kind(rules.tiers, terms.within)
         if tier is None or terms.within not in rules.label_keys:
-            what = f"{keys.within} is {str(terms.within)!r}, and no group is one"
+            what = f"{keys.within} is {str(terms.within)!r}, and no group of the tree is one"
             return Refusal(what, places[keys.within], f"write {' or '.join(kinds(rules.tiers))}")
         found[REQUIRED if is_required else PREFERRED] = rules.label_keys[terms.within]
     return found

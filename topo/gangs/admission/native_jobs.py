@@ -58,7 +58,7 @@ def topology_key(
 def _unknown_kind(terms: GroupTerms, rules: Rules, places: Mapping[str, str]) -> Refusal | None:
     keys = rules.keys
     if terms.within is not None and rules.tiers and tier_of_kind(rules.tiers, terms.within) is None:
-        what = f"{keys.within} is {str(terms.within)!r}, and no group is one"
+        what = f"{keys.within} is {str(terms.within)!r}, and no group of the tree is one"
         return Refusal(what, places[keys.within], f"write {' or '.join(kinds(rules.tiers))}")
     return None
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import cache
 
 from topo.gangs.machine.instructions import Check
-from topo.model.ids import GroupName, Kind, NodeName
+from topo.model.ids import NodeName
 from topo.placement.booking.holds import shortage
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import is_eligible
+from topo.placement.capacity.other_fabrics import group_of
 from topo.placement.job.request import PlacementMode
 from topo.placement.view import shape_of
 
@@ -45,35 +46,34 @@ def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Loss
 
 
 def apart_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
-    """Return the groups outside the tree group that contains most of the job's pods.
+    """Return the groups outside the group of the kind asked for that has most of the job's pods.
 
-    Only for a job that has to be inside one tree group of a kind. Running pods decide; if none
-    runs, waiting pods do. O(pods).
+    Only for a job that has to be inside one group of a kind, of any fabric. Running pods decide; if
+    none runs, waiting pods do. O(pods).
     """
     kind = check.request.within
     if kind is None:
         return ()
     waiting = [(pod.rank, node) for pod, node in check.waiting]
-    homes = [(rank, _group_of(capacity, node, kind)) for rank, node in (*check.bound, *waiting)]
+    kinds = capacity.kinds()
+    # A node that left the cluster is in no group, and tells nothing.
+    homes = [
+        (rank, group_of(host, kind, kinds))
+        for rank, node in (*check.bound, *waiting)
+        if (host := capacity.host(node)) is not None
+    ]
+    bound = sum(capacity.host(node) is not None for _, node in check.bound)
     # `homes` begins with the bound pods; they decide where the job is, if there are any.
-    counts = Counter(home for _, home in homes[: len(check.bound)] or homes if home)
+    counts = Counter(home for _, home in homes[:bound] or homes if home)
     most = max(counts, key=lambda home: counts[home], default=None)
     size = check.request.pods_per_group
-    return tuple(sorted({rank // size for rank, home in homes if home not in {None, most}}))
+    return tuple(sorted({rank // size for rank, home in homes if home != most or home is None}))
 
 
 def settled_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:
     """Return the groups that their running pods alone make split or apart; O(pods)."""
     ran = replace(check, waiting=())
     return tuple(sorted({*split_groups(capacity, ran), *apart_groups(capacity, ran)}))
-
-
-def _group_of(capacity: CapacityView, node: NodeName, kind: Kind) -> tuple[GroupName, ...] | None:
-    """Return the path of a node's group of a kind, empty if it has none; None if it is unknown."""
-    host = capacity.host(node)
-    if host is None:
-        return None
-    return host.path[: host.kinds.index(kind) + 1] if kind in host.kinds else ()
 
 
 def split_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:

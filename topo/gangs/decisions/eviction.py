@@ -25,7 +25,7 @@ priority 0; d3 four, as D is broken. It is d2.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ from topo.model.ids import NodeName
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.slots import ELIGIBLE
 from topo.placement.job.request import PlacementMode
+from topo.placement.search.other_groups import requests_inside
 from topo.placement.view import FreeView, view_of
 
 
@@ -108,14 +109,15 @@ def cheapest_evictions(
     wished = request.eligible.gpu_type
     best: Evictions | None = None
     for gpu_type in (wished,) if wished is not None else capacity.gpu_types():
-        view = view_of(capacity, request, gpu_type)
-        if request.mode is PlacementMode.REQUIRED and not view.group_can_fit:
-            continue
-        over = _Over(capacity, asked, view, evictable)
-        for first, last in over.scopes():
-            found = over.inside(first, last)
-            if found is not None and (best is None or found.cost < best.cost):
-                best = found
+        for each in requests_inside(capacity, request, gpu_type, idle=True):
+            view = view_of(capacity, each, gpu_type)
+            if request.mode is PlacementMode.REQUIRED and not view.group_can_fit:
+                continue
+            over = _Over(capacity, replace(asked, request=each), view, evictable)
+            for first, last in over.scopes():
+                found = over.inside(first, last)
+                if found is not None and (best is None or found.cost < best.cost):
+                    best = found
     return best
 
 

@@ -31,6 +31,7 @@ from topo.placement.advice.refusal_reasons import other_pools
 from topo.placement.booking.holds import booked, shortage
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.node_room import Tight
+from topo.placement.capacity.other_fabrics import group_of
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request
@@ -326,7 +327,7 @@ def _nearest_nodes(
                 if at in seen:
                     continue
                 seen.add(at)
-                node_slots, _ = capacity.slots_per_node((at,), view.slots)
+                node_slots, _ = capacity.slots_per_node((at,), view.usable)
                 # Nodes with pods of the group come first; the sort is stable for the others.
                 node_slots.sort(key=lambda each: each[0] not in stay)
                 found += [node for node, slots in node_slots for _ in range(slots)]
@@ -334,7 +335,7 @@ def _nearest_nodes(
                     return found[:pods]
     if not required:
         rest = [at for at in range(len(layout.domains)) if at not in seen]
-        node_slots, _ = capacity.slots_per_node(rest, view.slots)
+        node_slots, _ = capacity.slots_per_node(rest, view.usable)
         found += [node for node, slots in node_slots for _ in range(slots)]
         if len(found) >= pods:
             return found[:pods]
@@ -346,17 +347,11 @@ def _nearest_nodes(
 
 
 def _nodes_out_of_reach(capacity: CapacityView, asked: Place) -> list[NodeName]:
-    """Return the nodes outside the tree group that all of the gang must share; O(nodes)."""
+    """Return the nodes outside the group of a kind that all of the gang must share; O(nodes)."""
     kind = asked.request.within
     if kind is None or not asked.kept:
         return []
-    homes = set()
-    for _, node in asked.kept:
-        host = capacity.host(node)
-        if host is not None and kind in host.kinds:
-            homes.add(host.path[: host.kinds.index(kind) + 1])
-    return [
-        host.name
-        for host in capacity.hosts()
-        if not any(host.path[: len(home)] == home for home in homes)
-    ]
+    kinds = capacity.kinds()
+    kept = (host for _, node in asked.kept if (host := capacity.host(node)) is not None)
+    homes = {group_of(host, kind, kinds) for host in kept} - {None}
+    return [host.name for host in capacity.hosts() if group_of(host, kind, kinds) not in homes]

@@ -8,7 +8,7 @@ Why it is right. A domain with C slots, F of them free, takes its first F // k g
 without waiting, the next one once k - F % k slots become free, each further one once k do. These
 numbers grow, so taking the smallest of all of them, domain by domain, is the least sum for any
 number of groups. The smaller last group then goes where it misses the fewest slots. With `within`
-each tree group of that kind is tried separately. If groups may be split, each pod counts as a
+each group of that kind is tried separately. If groups may be split, each pod counts as a
 group.
 
 Cost: O(domains log domains) and the nodes of those chosen.
@@ -25,6 +25,7 @@ from topo.model.ids import NodeName
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.slots import ELIGIBLE, Slots
 from topo.placement.job.request import PlacementMode, Request
+from topo.placement.search.other_groups import requests_inside
 from topo.placement.view import FreeView, view_of
 
 
@@ -42,11 +43,12 @@ def reservation(capacity: CapacityView, request: Request) -> tuple[NodeName, ...
     wished = request.eligible.gpu_type
     best: tuple[_Choice, FreeView, Slots] | None = None
     for gpu_type in (wished,) if wished is not None else capacity.gpu_types():
-        view = view_of(capacity, request, gpu_type)
-        idle = capacity.empty_slots(view.slots, None)
-        choice = _choice(view, idle, request)
-        if choice is not None and (best is None or choice.missing < best[0].missing):
-            best = choice, view, idle
+        for each in requests_inside(capacity, request, gpu_type, idle=True):
+            view = view_of(capacity, each, gpu_type)
+            idle = capacity.empty_slots(view.slots, None)
+            choice = _choice(view, idle, each)
+            if choice is not None and (best is None or choice.missing < best[0].missing):
+                best = choice, view, idle
     return tuple(_nodes(capacity, *best)) if best is not None else ()
 
 

@@ -1,13 +1,13 @@
 """Places for pods that may use different nodes, such as those that Kueue sent to other racks.
 
 Result: places in which each pod is on a node that it may use, all on one GPU type and, where the
-job has to, inside one tree group of a kind; groups are whole where they have to be. Or a refusal.
+job has to, inside one group of a kind; groups are whole where they have to be. Or a refusal.
 
 How: a group whose pods differ is placed by itself: domain by domain, among those with nodes for the
 pod that has the fewest, its pods are matched with nodes. The other groups are sorted into classes
 of equal eligibility. Class by class, those with the fewest nodes first, the groups of a class are
 placed as those of a job whose other groups stay. What one step gets counts as taken for the next.
-If a step fails, all is tried again on each GPU type alone and inside each tree group of the
+If a step fails, all is tried again on each GPU type alone and inside each group of the
 required kind that has a node for the pod with the fewest; at most `MOST_TRIES` times, and no new
 try begins after `MOST_STEPS` steps.
 
@@ -27,19 +27,20 @@ Example: groups of two; ranks 0 and 1 select rack a, ranks 2 and 3 have local di
     then rack a            → ranks 0 and 1 on the best dragonfly of a
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.machine.gang import Member, PodUid
 from topo.gangs.machine.instructions import Place
-from topo.model.ids import GroupPath, NodeName
+from topo.model.ids import GroupPath, Kind, NodeName
 from topo.model.words import counted
 from topo.placement.booking.holds import booked
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host, is_eligible
+from topo.placement.capacity.other_fabrics import group_of
 from topo.placement.job.plan import FitTest, NoFit, PlannedGroup
-from topo.placement.job.request import Eligibility, PlacementMode, Request
+from topo.placement.job.request import Eligibility, OtherGroup, PlacementMode, Request
 from topo.placement.view import FreeView, view_of
 
 MOST_TRIES = 64
@@ -47,6 +48,8 @@ MOST_STEPS = 256
 MOST_MATCHED = 256
 """Pods of one group that are matched one by one; larger ones are refused."""
 _OUTSIDE, _EARLIER = "gangs: outside of a try", "gangs: earlier step"
+_Scope = tuple[Kind, GroupPath | OtherGroup] | None
+"""A kind, and the group of it that all pods share; None: they may be anywhere."""
 PlaceAlike = Callable[[CapacityView, Place], Placed | NoFit]
 
 
@@ -107,10 +110,36 @@ def place_unlike(capacity: CapacityView, asked: Place, place_alike: PlaceAlike) 
             break
         found = search.place(view, tried)
         if isinstance(found, Placed):
-            return found
+            if _is_together(capacity, asked, found):
+                return found
+            found = _apart(asked.request)
         first = first or found
     assert first is not None, "the first try has no limits"  # noqa: S101 - for the type checker
     return first
+
+
+def _is_together(capacity: CapacityView, asked: Place, found: Placed) -> bool:
+    """Return whether the pods are in one group of the kind that they must share; O(pods).
+
+    Pods of one group that differ are matched with the nodes of a domain, which may be in several.
+    """
+    kind, kinds = asked.request.within, capacity.kinds()
+    if kind is None:
+        return True
+
+    def homes(nodes: Iterable[NodeName]) -> set[object]:
+        known = (host for node in nodes if (host := capacity.host(node)) is not None)
+        return {group_of(host, kind, kinds) for host in known}
+
+    kept, new = homes(node for _, node in asked.kept), homes(found.nodes)
+    return None not in new and (new <= kept if kept else len(new) == 1)
+
+
+def _apart(request: Request) -> NoFit:
+    pods = counted(request.pods, "pod")
+    text = f"no {request.within} was found with nodes for all {pods}, which may use different nodes"
+    numbers = {"needed": request.pods, "available": 0, "missing": request.pods}
+    return NoFit(request, FitTest.SPAN, numbers, text)
 
 
 def of_all(request: Request) -> Eligibility:
@@ -155,30 +184,29 @@ def _tries(
     able = usable.fewest(asked.wanted)
     of_able = {host.gpu_type for host in able}
     types = (each for each in capacity.gpu_types() if wished in {None, each} and each in of_able)
-    scopes = _scopes(able, asked)
+    kinds = capacity.kinds()
+    scopes = _scopes(able, asked, kinds)
     for gpu_type in types:
         for scope in scopes:
-            outside = [host.name for host in capacity.hosts() if not _is_inside(host.path, scope)]
+            outside = [
+                host.name
+                for host in capacity.hosts()
+                if scope is not None and group_of(host, scope[0], kinds) != scope[1]
+            ]
             view = capacity.with_changes(taken={_OUTSIDE: capacity.free_on(outside)})
             yield view, replace(asked, request=asked.request.on_type(gpu_type))
 
 
-def _scopes(able: Iterable[Host], asked: Place) -> list[GroupPath]:
-    """Return the tree groups of the kind that all pods share, with one of these hosts.
+def _scopes(able: Iterable[Host], asked: Place, kinds: Container[str]) -> Sequence[_Scope]:
+    """Return the groups of the kind that all pods share, with one of these hosts.
 
-    It is the whole tree where they need not share one.
+    It is everywhere, None, where they need not share one.
     """
     kind = asked.request.within
     if kind is None or asked.kept:
-        return [GroupPath(())]
-    paths = (
-        GroupPath(host.path[: host.kinds.index(kind) + 1]) for host in able if kind in host.kinds
-    )
-    return list(dict.fromkeys(paths))
-
-
-def _is_inside(path: GroupPath, scope: GroupPath) -> bool:
-    return path[: len(scope)] == scope
+        return [None]
+    homes = dict.fromkeys(group_of(host, kind, kinds) for host in able)
+    return [(kind, home) for home in homes if home is not None]
 
 
 @dataclass(slots=True)
@@ -240,7 +268,7 @@ def _place_mixed(capacity: CapacityView, asked: Place, usable: _Usable) -> Place
         able = stay or [host.name for host in usable.fewest(pods)]
         able = [node for node in able if capacity.host(node) is not None]
         for domain in _domains(capacity, view, request, able):
-            slots, _ = capacity.slots_per_node(range(*domain), view.slots)
+            slots, _ = capacity.slots_per_node(range(*domain), view.usable)
             nodes = _matched(capacity, pods, slots, usable)
             if nodes is not None:
                 per_node = tuple((node, nodes.count(node)) for node in dict.fromkeys(nodes))

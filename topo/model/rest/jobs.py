@@ -66,7 +66,8 @@ class JobBody(Body):
     )
     within: Name | None = Field(
         None,
-        description="the kind of group that all of the job must share one of, such as switchbox",
+        description="the kind of group that all of the job must share one of, such as switchbox, "
+        "or leaf of another fabric than the tree's",
     )
     gpu_type: Annotated[str, Field(max_length=256)] | None = Field(
         None,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from topo.model.words import counted, listed, plural
-from topo.placement.advice.suggestion import RefusedJob, refused_jobs
+from topo.placement.advice.suggestion import RefusedJob, Region, jobs_inside, refused_jobs
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import (
     Host,
@@ -92,7 +92,8 @@ def _facts(capacity: CapacityView, hosts: Sequence[Host], refused: NoFit) -> Ite
             f"Not the cause: {slots.free_gpus} GPUs are free of {gpus} needed, "
             f"with room for {slots.total} of {counted(shape.pods, 'pod')}."
         )
-    fullest = _fullest(job)
+    others = jobs_inside(capacity, request) if job.view.others is not None else ()
+    fullest = _fullest_elsewhere(request, others) if others else _fullest(job)
     if fullest:
         yield fullest
 
@@ -157,13 +158,25 @@ def _fullest(job: RefusedJob) -> str:
 
 
 def _fullest_regions(job: RefusedJob) -> str:
-    names = []
-    for region in job.regions[:_SHOWN]:
-        groups = int((job.free_slots(region) // job.view.shape.k).sum())
-        names.append(
-            f"{'/'.join(region.path)} for {counted(groups, 'whole group')} "
-            f"or {counted(region.free_slots, 'pod')}"
-        )
+    names = [_room(job, region, region.path) for region in job.regions[:_SHOWN]]
+    return _with_most_room(job.request, names)
+
+
+def _fullest_elsewhere(request: Request, jobs: Sequence[RefusedJob]) -> str:
+    """Return the same of groups of another fabric; each of the jobs is inside one of them."""
+    jobs = sorted(jobs, key=lambda job: -job.regions[0].free_slots)[:_SHOWN]
+    inside = [(job, job.request.eligible.inside) for job in jobs]
+    names = [_room(job, job.regions[0], group.path) for job, group in inside if group]
+    return _with_most_room(request, names)
+
+
+def _room(job: RefusedJob, region: Region, path: Sequence[str]) -> str:
+    groups = int((job.free_slots(region) // job.view.shape.k).sum())
+    room = f"{counted(groups, 'whole group')} or {counted(region.free_slots, 'pod')}"
+    return f"{'/'.join(path)} for {room}"
+
+
+def _with_most_room(request: Request, names: Sequence[str]) -> str:
     if not names:
         return ""  # the sentence of the failed test says so, with the kinds that there are
-    return f"The {plural(str(job.request.within))} with most room have it: {listed(names)}."
+    return f"The {plural(str(request.within))} with most room have it: {listed(names)}."

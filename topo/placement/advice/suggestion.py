@@ -12,7 +12,11 @@ from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts
 from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job.request import Request
+from topo.placement.search.other_groups import requests_inside
 from topo.placement.view import FreeView, view_of
+
+GROUPS_SHOWN = 3
+"""Groups of another fabric that are looked into: those with most free slots."""
 
 
 class SuggestionKind(StrEnum):
@@ -96,6 +100,18 @@ class RefusedJob:
     def free_slots(self, region: Region) -> Counts:
         """Return free slots of the domains of a region that may hold a group of the job."""
         return self.view.free_slots[self.domains(region)]
+
+
+def jobs_inside(capacity: CapacityView, request: Request) -> list[RefusedJob]:
+    """Return the job on each GPU type, and in the fullest groups of another fabric, if it must be
+    within one of them.
+    """
+    types = capacity.types_for(request.eligible)
+    return [
+        RefusedJob(each, view_of(capacity, each, gpu_type))
+        for gpu_type in types
+        for each in requests_inside(capacity, request, gpu_type)[:GROUPS_SHOWN]
+    ]
 
 
 def refused_jobs(capacity: CapacityView, request: Request) -> list[RefusedJob]:

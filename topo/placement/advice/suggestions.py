@@ -29,7 +29,7 @@ from topo.placement.advice.other_requests import (
     several_changes,
 )
 from topo.placement.advice.repairs import cheapest_repair, nodes_to_open, owners_to_release
-from topo.placement.advice.suggestion import RefusedJob, Suggestion, SuggestionKind, refused_jobs
+from topo.placement.advice.suggestion import RefusedJob, Suggestion, SuggestionKind, jobs_inside
 from topo.placement.booking.events import owner_in_words
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host, hosts_of_unknown_size
@@ -50,12 +50,12 @@ def find_suggestions(capacity: CapacityView, refused: NoFit) -> tuple[Suggestion
     That none is found proves nothing. `capacity` is the one that refused. O(nodes + bookings) and a
     handful of placements.
     """
-    jobs = refused_jobs(capacity, refused.request)
+    jobs = jobs_inside(capacity, refused.request)
     found = [
         *other_requests(capacity, refused, jobs),
         fewer_pods(capacity, refused.request, jobs),
-        _open_nodes(capacity, jobs),
-        _release(capacity, jobs),
+        _open_nodes(capacity, refused.request, jobs),
+        _release(capacity, refused.request, jobs),
     ]
     order = tuple(SuggestionKind)
     suggestions = [one for one in found if one is not None]
@@ -64,14 +64,16 @@ def find_suggestions(capacity: CapacityView, refused: NoFit) -> tuple[Suggestion
     return tuple(sorted(suggestions, key=lambda one: order.index(one.kind))[:MOST])
 
 
-def _open_nodes(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestion | None:
+def _open_nodes(
+    capacity: CapacityView, request: Request, jobs: Sequence[RefusedJob]
+) -> Suggestion | None:
     """Suggest the fewest nodes found to repair or uncordon, so that the job fits."""
     repair = cheapest_repair([(job, nodes_to_open(capacity, job)) for job in jobs])
     if repair is None:
         return None
     hosts = [host for host in map(capacity.host, map(NodeName, repair.names)) if host is not None]
     repaired = capacity.with_changes(hosts=[open_host(host, capacity.policy) for host in hosts])
-    if not fits(repaired, jobs[0].request):
+    if not fits(repaired, request):
         return None
     broken = [host.name for host in hosts if not host.ready]
     cordoned = [host.name for host in hosts if host.ready]
@@ -96,12 +98,14 @@ def _step(nodes: Sequence[str], how: str) -> str:
     return f"{listed(nodes, _NAMES_SHOWN)} {'is' if len(nodes) == 1 else 'are'} {how}"
 
 
-def _release(capacity: CapacityView, jobs: Sequence[RefusedJob]) -> Suggestion | None:
+def _release(
+    capacity: CapacityView, request: Request, jobs: Sequence[RefusedJob]
+) -> Suggestion | None:
     """Suggest the owners with the fewest GPUs found whose release makes the job fit."""
     repair = cheapest_repair([(job, owners_to_release(capacity, job)) for job in jobs])
     if repair is None:
         return None
-    if not fits(capacity.with_changes(released=repair.names), jobs[0].request):
+    if not fits(capacity.with_changes(released=repair.names), request):
         return None
     names = [owner_in_words(owner) for owner in repair.names]
     ends = "gives" if len(repair.names) == 1 else "give"
@@ -121,6 +125,8 @@ def largest_possible_pods(capacity: CapacityView, request: Request) -> int | Non
     """
     if any(hosts_of_unknown_size(capacity.hosts(), request.eligible)):
         return None
+    if request.within is not None and request.within not in capacity.kinds():
+        return _largest_elsewhere(_emptied(capacity), request)
     types = capacity.types_for(request.eligible)
     jobs = [_on_empty_nodes(capacity, request, gpu_type) for gpu_type in types]
     if any(_fits(job) for job in jobs):
@@ -131,6 +137,22 @@ def largest_possible_pods(capacity: CapacityView, request: Request) -> int | Non
         if (pods := most_pods(capacity, job))
     ]
     return max((job.request.pods for job in smaller if _fits(job)), default=0)
+
+
+def _largest_elsewhere(empty: CapacityView, request: Request) -> int | None:
+    """Return `largest_possible_pods` of a job that must be in one group of another fabric."""
+    if fits(empty, request):
+        return None
+    pods = max((most_pods(empty, job) for job in jobs_inside(empty, request)), default=0)
+    return pods if pods and fits(empty, replace(request, pods=pods)) else 0
+
+
+def _emptied(capacity: CapacityView) -> CapacityView:
+    closed = [host for host in capacity.hosts() if not host.is_open or host.taints]
+    return capacity.with_changes(
+        released=tuple(capacity.bookings()),
+        hosts=[open_host(host, capacity.policy) for host in closed],
+    )
 
 
 def never_fits_text(request: Request, largest: int) -> str:
@@ -151,11 +173,7 @@ def refusal_on_empty_nodes(
     Empty if it fits there. `largest` is what `largest_possible_pods` returned. O(nodes + bookings)
     and a handful of placements.
     """
-    closed = [host for host in capacity.hosts() if not host.is_open or host.taints]
-    empty = capacity.with_changes(
-        released=tuple(capacity.bookings()),
-        hosts=[open_host(host, capacity.policy) for host in closed],
-    )
+    empty = _emptied(capacity)
     found = place(empty, request)
     if isinstance(found, Plan):
         return ()

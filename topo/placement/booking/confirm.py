@@ -7,6 +7,7 @@ from topo.model.words import listed
 from topo.placement.booking.holds import booked, shortage
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import is_eligible
+from topo.placement.capacity.other_fabrics import group_of
 from topo.placement.job.plan import Plan, PlannedGroup, Pods, objective_names
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.quality.certificate import certified_by
@@ -85,13 +86,14 @@ def _apart(capacity: CapacityView, request: Request, given: Sequence[Pods]) -> s
     """Return why the nodes are not all in one group of the required kind; empty if they are."""
     if request.within is None:
         return ""
-    shared = set()
+    shared, kinds = set(), capacity.kinds()
     for group in given:
         for node, _ in group:
             host = capacity.host(node)
-            if host is None or request.within not in host.kinds:
+            home = host and group_of(host, request.within, kinds)
+            if home is None:
                 return f"node {node} is in no {request.within}"
-            shared.add(host.path[: host.kinds.index(request.within) + 1])
+            shared.add(home)
     return "" if len(shared) == 1 else f"they are in {len(shared)} groups of kind {request.within}"
 
 

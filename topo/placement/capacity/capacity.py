@@ -116,6 +116,8 @@ class Capacity(CapacityView):
         self._hosts[host.name] = host
         if before.labels != host.labels:
             self._labels.put(host_id, host.labels)
+        if before.elsewhere != host.elsewhere:
+            self._elsewhere = {}
         for slots in self._slots.values():
             slots.remove_host(host_id, at, before, old)
             slots.add_host(host_id, at, host, new)
@@ -137,6 +139,7 @@ class Capacity(CapacityView):
         for slots in self._slots.values():
             slots.remove_host(host_id, at, host, self._columns.free_gpus[host_id])
         self._columns.drop(host_id)
+        self._elsewhere = {}
         self._labels.drop(host_id)
         self._count_type(-1, host, at)
         self._index.drop(host)
@@ -152,6 +155,7 @@ class Capacity(CapacityView):
                 counts.append()
         free = self._free_gpus_of(host)
         self._columns.put(host_id, host, free)
+        self._elsewhere = {}
         self._labels.put(host_id, host.labels)
         self._hosts[host.name] = host
         for slots in self._slots.values():

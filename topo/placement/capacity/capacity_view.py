@@ -17,16 +17,16 @@ from typing import Final, NamedTuple, Self
 from weakref import WeakSet
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topo.model.errors import BrokenInvariantError
-from topo.model.ids import NodeName, natural_key
+from topo.model.ids import Kind, NodeName, natural_key
 from topo.model.pod_requests import Amounts as PodAmounts
 from topo.placement.capacity.columns import HostColumns, HostsOfType, LabelValues, UsageChange
-from topo.placement.capacity.host import Host, is_eligible
+from topo.placement.capacity.host import Host
 from topo.placement.capacity.layout import DomainIndices, HostIndex, Layout
 from topo.placement.capacity.node_room import Limits
 from topo.placement.capacity.node_usage import Amounts, NodeUsage
+from topo.placement.capacity.other_fabrics import GroupsElsewhere, RoomElsewhere, groups_elsewhere
 from topo.placement.capacity.room_limits import RoomLimits, limit
 from topo.placement.capacity.slots import ELIGIBLE, HostRow, Sizes, Slots, peaks
 from topo.placement.job.plan import Pods
@@ -79,6 +79,7 @@ class CapacityView:
         self._peaks: dict[tuple[str, int], tuple[int, ...]] = {}
         self._index = HostIndex()
         self._labels = LabelValues()
+        self._elsewhere: dict[Kind, GroupsElsewhere] = {}
         self._users: WeakSet[CapacityView] = WeakSet([self])
         self._shared = False
         self._changes: _Changes | None = None
@@ -168,6 +169,27 @@ class CapacityView:
         """Return the kinds of groups that contain hosts, with the highest tier of each kind."""
         return self._index.kinds()
 
+    def groups_elsewhere(self, kind: Kind) -> GroupsElsewhere | None:
+        """Return the groups of a kind in other fabrics than the tree's; None where there are none.
+
+        O(1) while no host comes, goes or moves; else O(hosts) in numpy.
+        """
+        self._settle()
+        found = self._elsewhere.get(kind)
+        if found is None:
+            found = groups_elsewhere(self._columns, self._index.domain_at(), kind)
+            if found is not None:
+                self._elsewhere[kind] = found
+        return found
+
+    def room_elsewhere(self, slots: Slots, kind: Kind, *, idle: bool) -> RoomElsewhere | None:
+        """Return what those groups have free for a class; `idle`: as if nothing ran. O(hosts)."""
+        groups = self.groups_elsewhere(kind)
+        if groups is None:
+            return None
+        free_gpus = self._columns.gpus_of(groups.ids, idle=idle)
+        return RoomElsewhere(groups, slots, slots.pods_on_all(groups.ids, free_gpus), self._columns)
+
     # Copies, and what if
 
     def copy(self, policy: Policy | None = None) -> Self:
@@ -188,6 +210,7 @@ class CapacityView:
         )
         twin._sizes = OrderedDict((key, sizes.copy()) for key, sizes in self._sizes.items())
         twin._peaks, twin._labels = self._peaks.copy(), self._labels.copy()
+        twin._elsewhere = self._elsewhere.copy()
         return twin
 
     def with_changes(
@@ -226,6 +249,7 @@ class CapacityView:
             view._hosts = self._hosts | {host.name: host for host in changed}
         view._types, view._ordered = self._types, self._ordered
         view._sizes, view._peaks, view._labels = self._sizes, self._peaks, self._labels
+        view._elsewhere = self._elsewhere
         view._columns, view._used, view._bookings = self._columns, self._used, self._bookings
         if bookings or changed:
             view._columns = self._columns.copy()
@@ -290,6 +314,12 @@ class CapacityView:
         """
         if not self._index.is_settled:
             self._settle()
+        if eligibility.inside is not None:
+            # Not kept: there are many groups, and a question asks for each once.
+            inside = eligibility.inside
+            wide = self.slots(replace(eligibility, inside=None), gpu_type, gpus, takes)
+            room = self.room_elsewhere(wide, inside.kind, idle=False)
+            return room.part(inside) if room is not None else wide.among(eligibility, ())
         wish, changes = eligibility, self._changes
         pools = wish.usage, wish.spares_hybrid
         takes = takes or (changes.takes if changes is not None else ())
@@ -326,10 +356,11 @@ class CapacityView:
         """
         hosts = self._of_type(like.eligibility.gpu_type or "")
         found = Slots(like.eligibility, like.gpus)
-        allowed = self._allowed(hosts, like.eligibility, opened or (lambda host: host))
+        seen_as = opened or (lambda host: host)
+        may = hosts.allowed(like.eligibility, lambda host_id: seen_as(self._host(host_id)))
         is_open = hosts.open if opened is None else np.ones_like(hosts.open)
         empty = hosts._replace(free_gpus=hosts.gpus * is_open, open=is_open)
-        found.fill(empty, allowed, len(self._index.names), len(self._index.order))
+        found.fill(empty, may, len(self._index.names), len(self._index.order))
         return found
 
     def peaks(self, gpu_type: str, gpus: int) -> tuple[int, ...]:
@@ -348,23 +379,7 @@ class CapacityView:
 
     def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
         """Return the pods by tier-1 domain; append the positions of their hosts to `places`."""
-        index = self._index
-        ids, domain_of, offsets = index.ids, index.domain_of_host, index.layout().offsets
-        domains: dict[int, int] = {}
-        last: object = None
-        at = offset = 0
-        ranks: Mapping[int, int] = {}
-        for name, some in pods:
-            host_id = ids[name]
-            domain = domain_of[host_id]
-            # The pods of a plan come domain by domain: each is looked up once.
-            if domain is not last:
-                last, at = domain, domain.at
-                offset, ranks = offsets[at], domain.ranks(index.names)
-                domains.setdefault(at, 0)
-            domains[at] += some
-            places.append(offset + ranks[host_id])
-        return domains
+        return self._index.located(pods, places)
 
     def penalty(self, pods: Iterable[tuple[NodeName, int]]) -> int:
         """Return the penalty of pods on nodes: that of its host for each pod."""
@@ -444,36 +459,24 @@ class CapacityView:
     def _fill(self, slots: Slots) -> None:
         """Count a class from scratch; O(hosts) in numpy, one check per distinct set of guards."""
         hosts = self._of_type(slots.eligibility.gpu_type or "")
-        allowed = self._allowed(hosts, slots.eligibility, lambda host: host)
-        slots.fill(hosts, allowed, len(self._index.names), len(self._index.order))
+        may = hosts.allowed(slots.eligibility, self._host)
+        slots.fill(hosts, may, len(self._index.names), len(self._index.order))
 
-    def _allowed(
-        self, hosts: HostsOfType, eligibility: Eligibility, seen_as: Callable[[Host], Host]
-    ) -> NDArray[np.bool_]:
-        """Return, for each of some hosts, whether a job may use it."""
-        alike = np.arange(len(hosts.ids))
-        if not (eligibility.selector or eligibility.exclude):
-            alike = 2 * hosts.guards + hosts.open
-        _, first, which = np.unique(alike, return_index=True, return_inverse=True)
-        names = self._index.names
-        found = [
-            is_eligible(seen_as(self._hosts[names[host_id]]), eligibility)
-            for host_id in hosts.ids[first].tolist()
-        ]
-        allowed: NDArray[np.bool_] = np.array(found, np.bool_)[which]
-        return allowed
+    def _host(self, host_id: int) -> Host:
+        return self._hosts[self._index.names[host_id]]
 
     def _of_type(self, gpu_type: str) -> HostsOfType:
         return self._columns.of_type(gpu_type, self._index.domain_at())
 
     def _row(self, host_id: int) -> HostRow:
         index = self._index
-        host = self._hosts[index.names[host_id]]
+        host = self._host(host_id)
         return host_id, index.domain_of_host[host_id].at, host, self._columns.free_gpus[host_id]
 
     def _settle(self) -> None:
         if not self._index.is_settled:
             self._own()
+            self._elsewhere = {}
             before = self._index.settle()
             for counts in self._counts():
                 counts.reorder(before)

@@ -9,16 +9,17 @@ host's labels costs one step per stored key, and a selector one pass over the va
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.placement.capacity.host import UNGUARDED, Guards, Host
+from topo.model.ids import Kind
+from topo.placement.capacity.host import UNGUARDED, Guards, Host, is_eligible
 from topo.placement.capacity.layout import Counts, DomainIndices
-from topo.placement.job.request import Labels
+from topo.placement.job.request import Eligibility, Labels, OtherGroup
 
 OPEN, PENALIZED = 1, 2
 _NO_TYPE = -1
@@ -43,6 +44,21 @@ class HostsOfType(NamedTuple):
     guards: NDArray[np.int64]
     penalized: NDArray[np.bool_]
 
+    def allowed(
+        self, eligibility: Eligibility, host_of: Callable[[int], Host]
+    ) -> NDArray[np.bool_]:
+        """Return, for each, whether a job may use it; one check per distinct set of guards.
+
+        `host_of` returns a host by id. One check per host where the job names nodes or labels.
+        """
+        alike = np.arange(len(self.ids))
+        if not (eligibility.selector or eligibility.exclude or eligibility.inside):
+            alike = 2 * self.guards + self.open
+        _, first, which = np.unique(alike, return_index=True, return_inverse=True)
+        found = [is_eligible(host_of(each), eligibility) for each in self.ids[first].tolist()]
+        may: NDArray[np.bool_] = np.array(found, np.bool_)[which]
+        return may
+
 
 class UsageChange(NamedTuple):
     """Changes of some hosts by bookings: the free GPUs before and after, an entry per host.
@@ -57,9 +73,23 @@ class UsageChange(NamedTuple):
 
 
 class HostColumns:
-    """GPUs, free GPUs, type, guards, state by host id. `free_gpus` is 0 if a host is not open."""
+    """GPUs, free GPUs, type, guards, groups in other fabrics, state by host id.
 
-    __slots__ = ("_codes", "_gpus", "_guard_codes", "_guards", "_marks", "_types", "free_gpus")
+    `free_gpus` is 0 if a host is not open. Guards and groups are numbers, as many as there were
+    different ones since the columns were made.
+    """
+
+    __slots__ = (
+        "_codes",
+        "_elsewhere",
+        "_elsewhere_codes",
+        "_gpus",
+        "_guard_codes",
+        "_guards",
+        "_marks",
+        "_types",
+        "free_gpus",
+    )
 
     def __init__(self) -> None:
         self.free_gpus = array("q")
@@ -67,6 +97,8 @@ class HostColumns:
         self._types = array("q")
         self._guards = array("q")
         self._guard_codes: dict[Guards, int] = {UNGUARDED: 0}
+        self._elsewhere = array("q")
+        self._elsewhere_codes: dict[tuple[OtherGroup, ...], int] = {(): 0}
         self._marks = bytearray()
         self._codes: dict[str, int] = {}
 
@@ -85,11 +117,14 @@ class HostColumns:
             self._gpus.extend([0] * missing)
             self._types.extend([_NO_TYPE] * missing)
             self._guards.extend([0] * missing)
+            self._elsewhere.extend([0] * missing)
             self._marks.extend(bytes(missing))
         self.free_gpus[host_id], self._gpus[host_id] = free_gpus, host.gpus
         self._types[host_id] = self._codes.setdefault(host.gpu_type, len(self._codes))
         codes = self._guard_codes
         self._guards[host_id] = codes.setdefault(host.guards, len(codes))
+        others = self._elsewhere_codes
+        self._elsewhere[host_id] = others.setdefault(host.elsewhere, len(others))
         self._marks[host_id] = (OPEN if host.is_open else 0) | (
             PENALIZED if host.penalty > 0 else 0
         )
@@ -117,18 +152,45 @@ class HostColumns:
         marks, types = np.frombuffer(self._marks, np.uint8), np.frombuffer(self._types, np.int64)
         return frozenset(np.flatnonzero((marks & OPEN == 0) & (types != _NO_TYPE)).tolist())
 
+    def of_kind_elsewhere(self, kind: Kind) -> tuple[list[OtherGroup], NDArray[np.int64]]:
+        """Return the groups of a kind in other fabrics and, by host id, which the host is in.
+
+        -1: in none. Of several around a host the outermost counts. O(hosts) in numpy.
+        """
+        numbers: dict[OtherGroup, int] = {}
+        of_code = np.full(len(self._elsewhere_codes), -1)
+        for groups, code in self._elsewhere_codes.items():
+            found = next((each for each in groups if each.kind == kind), None)
+            if found is not None:
+                of_code[code] = numbers.setdefault(found, len(numbers))
+        is_there = np.array(self._types) != _NO_TYPE
+        return list(numbers), np.where(is_there, of_code[np.array(self._elsewhere)], -1)
+
+    def gpus_of(self, ids: DomainIndices, *, idle: bool) -> Counts:
+        """Return the free GPUs of some hosts; `idle`: those that they have when nothing runs."""
+        if not idle:
+            free: Counts = np.frombuffer(self.free_gpus, np.int64)[ids]
+            return free
+        is_open = (np.frombuffer(self._marks, np.uint8)[ids] & OPEN) > 0
+        gpus: Counts = np.frombuffer(self._gpus, np.int64)[ids] * is_open
+        return gpus
+
     def of_type(self, gpu_type: str, domain_at: DomainIndices) -> HostsOfType:
         """Return the hosts of a type; `domain_at` are the tier-1 domains by host id."""
         code = self._codes.get(gpu_type, _NO_TYPE - 1)
         ids = np.flatnonzero(np.array(self._types) == code)
-        marks = np.array(self._marks)[ids]
+        return self.of_ids(ids, domain_at[ids])
+
+    def of_ids(self, ids: DomainIndices, at: DomainIndices) -> HostsOfType:
+        """Return some hosts, which are in the tier-1 domains `at`."""
+        marks = np.frombuffer(self._marks, np.uint8)[ids]
         return HostsOfType(
             ids=ids,
-            at=domain_at[ids],
-            gpus=np.array(self._gpus)[ids],
-            free_gpus=np.array(self.free_gpus)[ids],
+            at=at,
+            gpus=np.frombuffer(self._gpus, np.int64)[ids],
+            free_gpus=np.frombuffer(self.free_gpus, np.int64)[ids],
             open=(marks & OPEN) > 0,
-            guards=np.array(self._guards)[ids],
+            guards=np.frombuffer(self._guards, np.int64)[ids],
             penalized=(marks & PENALIZED) > 0,
         )
 

@@ -12,6 +12,7 @@ from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import HOSTNAME, Difference, Host, joined
 from topo.placement.job.policy import Policy
+from topo.placement.job.request import OtherGroup
 
 SUSPECTED_PENALTY = 10
 """Of a node with links that cannot be trusted: more than that of a whole group in a usage pool that
@@ -159,6 +160,10 @@ def forest_half(node: Node, chain: _Chain, domain: str) -> Host:
         quarantine=quarantine,
         penalty=SUSPECTED_PENALTY if is_suspected else 0,
         suspected=is_suspected,
-        kinds_elsewhere=tuple(group.kind for _, path in node.elsewhere for group in path),
+        elsewhere=tuple(
+            OtherGroup(fabric, group.kind, GroupPath(tuple(each.name for each in path[: n + 1])))
+            for fabric, path in node.elsewhere
+            for n, group in enumerate(path)
+        ),
         labels=tuple(sorted(labels.items())),
     )

@@ -11,7 +11,7 @@ from topo.model.cluster import HYBRID, ClusterNode, Taint, quarantine_taint
 from topo.model.forest import ROOT
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.job.policy import Policy
-from topo.placement.job.request import Eligibility, Labels, Toleration
+from topo.placement.job.request import Eligibility, Labels, OtherGroup, Toleration
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -33,9 +33,9 @@ class Host:
     `gpus` are whole GPUs that pods may request; `penalty` orders otherwise equal hosts (0 is best):
     suspected links, usage pools. `suspected`: whether such links are part of it. `quarantine`: why
     an operator keeps new pods off, None where none does; the host is cordoned then. `pool` is the
-    purpose of the node. `kinds_elsewhere`: those of its groups in other fabrics, which decide no
-    plan. `shared` are the resources in which its cards are shared, with the numbers
-    in their own units: such a node has no whole GPU.
+    purpose of the node. `elsewhere`: its groups in other fabrics, each fabric's outermost first.
+    `shared` are the resources in which its cards are shared, with the numbers in their own units:
+    such a node has no whole GPU.
 
     If the cluster knows the node, `cluster` has the cluster's facts, and `forest` is the host as
     the forest alone describes it, None if the forest does not know the node.
@@ -55,7 +55,7 @@ class Host:
     penalty: int = 0
     suspected: bool = False
     quarantine: str | None = None
-    kinds_elsewhere: tuple[Kind, ...] = ()
+    elsewhere: tuple[OtherGroup, ...] = ()
     pool: str = ""
     shared: tuple[tuple[str, int], ...] = ()
     forest: "Host | None" = None
@@ -74,7 +74,7 @@ class Host:
     @property
     def fixed_facts(self) -> tuple[object, ...]:
         """The facts that no assumption about the host changes."""
-        return self.place, self.gpus, self.gpu_type, self.labels
+        return self.place, self.elsewhere, self.gpus, self.gpu_type, self.labels
 
     def is_like(self, other: "Host") -> bool:
         """Return whether two hosts differ at most in being ready and cordoned."""
@@ -85,6 +85,7 @@ class Host:
             and self.labels == other.labels
             and self.guards == other.guards
             and self.place == other.place
+            and self.elsewhere == other.elsewhere
         )
 
     @property
@@ -169,6 +170,8 @@ def is_eligible(host: Host, eligibility: Eligibility) -> bool:
     if not _is_let_in(host.guards, eligibility):
         return False
     if eligibility.selector and not all(pair in host.labels for pair in eligibility.selector):
+        return False
+    if eligibility.inside is not None and eligibility.inside not in host.elsewhere:
         return False
     return host.name not in eligibility.exclude
 

@@ -6,7 +6,7 @@ lower group on its path, so hosts that no source joined are never in one domain.
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, compress
 from operator import attrgetter
@@ -351,6 +351,25 @@ class HostIndex:
         if not self._chains[chain]:
             del self._chains[chain]
         self._layout = self._domain_at = None
+
+    def located(self, pods: Iterable[tuple[NodeName, int]], places: list[int]) -> dict[int, int]:
+        """Return the pods by tier-1 domain; append the positions of their hosts to `places`."""
+        ids, domain_of, offsets = self.ids, self.domain_of_host, self.layout().offsets
+        domains: dict[int, int] = {}
+        last: object = None
+        at = offset = 0
+        ranks: dict[int, int] = {}
+        for name, some in pods:
+            host_id = ids[name]
+            domain = domain_of[host_id]
+            # The pods of a plan come domain by domain: each is looked up once.
+            if domain is not last:
+                last, at = domain, domain.at
+                offset, ranks = offsets[at], domain.ranks(self.names)
+                domains.setdefault(at, 0)
+            domains[at] += some
+            places.append(offset + ranks[host_id])
+        return domains
 
     @property
     def is_settled(self) -> bool:

@@ -20,6 +20,10 @@ class Penalties:
         self._capacity, self._slots = capacity, slots
         self._sums: dict[int, tuple[int, ...]] = {}
 
+    def among(self, slots: Slots) -> "Penalties | None":
+        """Return the penalties of a part of the class; None where that has none."""
+        return Penalties(self._capacity, slots) if slots.penalized else None
+
     def of(self, at: int, pods: int) -> int:
         """Return the least penalty of so many pods in a tier-1 domain; O(1) once it is read."""
         return self.sums(at)[pods]

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from topo.model.errors import Refusal
-from topo.model.ids import Kind, NodeName
+from topo.model.ids import FabricName, GroupPath, Kind, NodeName
 from topo.model.limits import MAX_PODS
 from topo.model.machine import MAX_GPUS
 
@@ -29,6 +30,14 @@ class Toleration:
     effect: str = ""
 
 
+class OtherGroup(NamedTuple):
+    """A group of a fabric that is not the tree's, by its names from the root of that fabric."""
+
+    fabric: FabricName
+    kind: Kind
+    path: GroupPath
+
+
 @dataclass(frozen=True, slots=True)
 class Eligibility:
     """Which nodes a job may use; requests that agree on it share one array of slots.
@@ -36,7 +45,7 @@ class Eligibility:
     `gpu_type=None`: the type with the best placement, a job never mixes them. `usage` is what the
     job is, `training` or `inference`: it fits nodes of that pool, of the hybrid one and of none, as
     far as it tolerates their taints; with `spares_hybrid` it does without the hybrid one. Without a
-    usage only taints keep it out.
+    usage only taints keep it out. `inside`: only the nodes of that group of another fabric.
     """
 
     gpu_type: str | None = None
@@ -45,6 +54,7 @@ class Eligibility:
     exclude: frozenset[NodeName] = frozenset()
     usage: str = ""
     spares_hybrid: bool = False
+    inside: OtherGroup | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +62,8 @@ class Request:
     """One gang: `pods` pods of `gpus_per_pod` GPUs, in groups of `group_size` GPUs.
 
     No `group_size`: the whole job is one group. `within` is a kind of group that all of the job
-    must share one of (`switchbox`). `by_rank`: where pods may use different nodes, what those of
+    must share one of: of the tree (`switchbox`), or where the tree has none of the kind, of another
+    fabric (`leaf`). `by_rank`: where pods may use different nodes, what those of
     each run of ranks may, as (pods, eligibility); `eligible` is then what any may.
     """
 

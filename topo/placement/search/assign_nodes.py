@@ -58,7 +58,7 @@ def _taken_nodes(
     capacity: CapacityView, view: FreeView, tier1_pods: Mapping[int, int]
 ) -> tuple[NodeSlots, list[int]]:
     """Return the nodes that take so many pods of their tier-1 domains, and their places."""
-    slots = view.slots
+    slots = view.usable
     nodes: NodeSlots = []
     order: list[int] = []
     for all_of_them, domains in groupby(
@@ -117,7 +117,7 @@ def _chosen(
 ) -> list[tuple[int, int]]:
     """Return which nodes of a tier-1 domain take how many pods; `need` is (domain, pods)."""
     at, pods = need
-    slots, used = view.slots, capacity.used
+    slots, used = view.usable, capacity.used
     if len(node_slots) == slots.free_list[at] and not slots.penalized:
         if not slots.busy.item(at):
             return [(i, 1) for i in range(pods)]
