@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import prometheus_client as prom
 import structlog
 
-from master.controllers.controller import Names
+from master.controllers.controller import ChangedNames
 from master.kube.objects import NODES, NodeObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
@@ -45,7 +45,7 @@ class AnnotationComparer:
     def __post_init__(self) -> None:
         gauge(self.registry, "topo_master_foreign_gpu_annotations", lambda: len(self._foreign))
 
-    async def compare(self, names: Names) -> None:
+    async def compare(self, names: ChangedNames) -> None:
         """Request the writes of what differs. O(names), or O(nodes)."""
         present = self.nodes.objects
         if names is None:

@@ -23,7 +23,7 @@ RESYNC_S = 300.0
 SETTLING_POLL_S = 0.5
 
 T = TypeVar("T", bound=KubeObject)
-Names = AbstractSet[str] | None
+ChangedNames = AbstractSet[str] | None
 """Objects that may differ from what is wanted; None for all."""
 
 
@@ -35,7 +35,7 @@ class Controller(Generic[T]):
     """
 
     def __init__(
-        self, compare: Callable[[Names], Awaitable[None]], *, is_settled: Callable[[], bool]
+        self, compare: Callable[[ChangedNames], Awaitable[None]], *, is_settled: Callable[[], bool]
     ) -> None:
         self._compare = compare
         self._is_settled = is_settled

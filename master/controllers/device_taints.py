@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import prometheus_client as prom
 
-from master.controllers.controller import Names
+from master.controllers.controller import ChangedNames
 from master.controllers.hypernodes import PRODUCT, managed_by
 from master.kube.dra.slices import DeviceSlice, PublishedDevice, newest
 from master.kube.dra.taint_rules import DEVICE_TAINT_RULES, DeviceTaintRuleObject
@@ -88,7 +88,7 @@ class DeviceTaintComparer:
     def _node_key(self) -> str:
         return f"{self.domain}/node"
 
-    async def compare(self, _names: Names) -> None:
+    async def compare(self, _names: ChangedNames) -> None:
         """Request the writes of what differs."""
         if not (self.slices.synced and self.rules.synced):
             return

@@ -7,7 +7,7 @@ from functools import partial
 
 import structlog
 
-from master.controllers.controller import Names
+from master.controllers.controller import ChangedNames
 from master.controllers.retention_grace import RetentionGrace
 from master.kube.objects import HYPERNODES, HyperNodeObject, Key
 from master.kube.store import Store
@@ -93,7 +93,7 @@ class HyperNodeComparer:
     def __post_init__(self) -> None:
         self._labels = {managed_by(self.domain): PRODUCT, SOURCE_LABEL: PRODUCT}
 
-    async def compare(self, _names: Names) -> None:
+    async def compare(self, _names: ChangedNames) -> None:
         """Request a step, or wait for the one before. O(nodes), in a thread."""
         if not self.store.synced:
             return  # Volcano is not installed; its kind of object may come later

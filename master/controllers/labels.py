@@ -7,7 +7,7 @@ from functools import partial
 
 import structlog
 
-from master.controllers.controller import Names
+from master.controllers.controller import ChangedNames
 from master.controllers.retention_grace import RetentionGrace
 from master.kube.objects import NODES, NodeObject
 from master.kube.store import Store
@@ -53,7 +53,7 @@ class LabelComparer:
     def __post_init__(self) -> None:
         self._ours = every_key(self.keys)
 
-    async def compare(self, names: Names) -> None:
+    async def compare(self, names: ChangedNames) -> None:
         """Request the writes of what differs. O(names), and O(nodes) after a change
         of the forest.
         """

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from master.controllers.controller import Names
+from master.controllers.controller import ChangedNames
 from master.controllers.hypernodes import PRODUCT, managed_by
 from master.controllers.retention_grace import RetentionGrace
 from master.kube.objects import Resource
@@ -132,7 +132,7 @@ class TopologyComparer:
     chosen_by_kueue: tuple[str, ...] = ()
     _compared: tuple[Forest | None, WantedObjects] = field(default=(None, {}))
 
-    async def compare(self, _names: Names) -> None:
+    async def compare(self, _names: ChangedNames) -> None:
         """Request the next step. O(nodes) for a new forest, in a thread."""
         if not all(store.synced for store in self.stores.values()):
             return  # the scheduler is not installed; its kinds may come later

@@ -17,19 +17,19 @@ from topo.placement.job.request import Request
 from topo.provisioning.course import (
     Phase,
     RequestCondition,
+    RequestTimes,
     RequestUid,
-    Times,
     read_times,
 )
 from topo.provisioning.machine import SLACK_S, Provisioning
 from topo.provisioning.messages import (
     Book,
-    Leading,
+    EndBooking,
     NoRoom,
-    Observed,
-    Release,
-    Write,
-    WriteRefused,
+    RequestObserved,
+    StatusRefused,
+    TermBegun,
+    WriteStatus,
 )
 from topo.provisioning.record import BookedGroups, node_details, read_nodes
 from topo.provisioning.terms import Awaited, TemplatePods, Terms, read_request
@@ -51,8 +51,14 @@ def test_a_request_is_accepted_booked_promised_and_ended_in_this_order() -> None
     world.now_s += 600
     leader.turn()
     done = [each for _, _, out in leader.told for each in out]
-    assert [type(each) for each in done] == [Write, Book, Write, Write, Release]
-    phases = [each.phase for each in done if isinstance(each, Write)]
+    assert [type(each) for each in done] == [
+        WriteStatus,
+        Book,
+        WriteStatus,
+        WriteStatus,
+        EndBooking,
+    ]
+    phases = [each.phase for each in done if isinstance(each, WriteStatus)]
     assert phases == [Phase.ACCEPTED, Phase.PROVISIONED, Phase.EXPIRED]
 
 
@@ -103,10 +109,10 @@ def test_a_write_that_was_refused_is_due_no_more_once_its_time_came() -> None:
     accepted = replace(accepted, conditions=(*accepted.conditions, waits))
     machine, asked = leader.machine, Terms(PAIR)
     held = leader._observed(RequestUid(uid)).held
-    (write,) = machine.advance(1000.0, Observed(request=accepted, asked=asked, held=held))
-    assert isinstance(write, Write)
-    assert machine.advance(1001.0, WriteRefused(write.request.uid, "9", 1031.0)) == ()
-    (book,) = machine.advance(1040.0, Observed(request=accepted, asked=asked))
+    (write,) = machine.advance(1000.0, RequestObserved(request=accepted, asked=asked, held=held))
+    assert isinstance(write, WriteStatus)
+    assert machine.advance(1001.0, StatusRefused(write.request.uid, "9", 1031.0)) == ()
+    (book,) = machine.advance(1040.0, RequestObserved(request=accepted, asked=asked))
     assert isinstance(book, Book)
     assert machine.advance(1040.0, NoRoom(book.uid, "no room")) == ()
     assert machine.next_s == found.created_s + found.times.valid_s
@@ -247,8 +253,8 @@ def test_a_request_without_gpus_and_one_that_is_too_large_are_refused() -> None:
 
 
 def test_times_are_whole_seconds_with_the_defaults_of_the_cluster_autoscaler() -> None:
-    assert read_times({}) == Times(600, 600)
-    assert read_times({"BookingSeconds": "1.9", "ValidUntilSeconds": "2m"}) == Times(1, 120)
+    assert read_times({}) == RequestTimes(600, 600)
+    assert read_times({"BookingSeconds": "1.9", "ValidUntilSeconds": "2m"}) == RequestTimes(1, 120)
 
 
 def test_a_new_leader_books_nothing_before_earlier_promises_can_no_longer_arrive() -> None:
@@ -262,12 +268,14 @@ def test_a_new_leader_books_nothing_before_earlier_promises_can_no_longer_arrive
     world.saved = HoldsMemory(1, ())
     second = world.ask("second", PAIR)
     machine, now_s = Provisioning(), world.now_s
-    waits = Observed(request=world.api.requests[first], asked=Awaited("its template is gone"))
-    other = Observed(request=world.api.requests[second], asked=Terms(PAIR))
-    writes = machine.advance(now_s, waits, other, Leading())
-    assert [type(each) for each in writes] == [Write, Write]
+    waits = RequestObserved(
+        request=world.api.requests[first], asked=Awaited("its template is gone")
+    )
+    other = RequestObserved(request=world.api.requests[second], asked=Terms(PAIR))
+    writes = machine.advance(now_s, waits, other, TermBegun())
+    assert [type(each) for each in writes] == [WriteStatus, WriteStatus]
     for each in writes:
-        assert isinstance(each, Write)
+        assert isinstance(each, WriteStatus)
         assert world.api.write(each)
     assert not machine.has_begun
     other = replace(other, request=world.api.requests[second])

@@ -10,7 +10,7 @@ from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldsMemory
 from topo.placement.job.request import Request
 from topo.provisioning.course import Phase, RequestUid
-from topo.provisioning.messages import Write
+from topo.provisioning.messages import WriteStatus
 
 BOXES = (3, 2)
 
@@ -29,7 +29,7 @@ class Life:
         self.world = World(lambda: dragonflies(*BOXES))
         self.asked = 0
         self.kills = self.late_views = 0
-        self.late = list[Write]()
+        self.late = list[WriteStatus]()
         self.leader = self.lead()
 
     def lead(self) -> Leader:

@@ -14,17 +14,17 @@ from topo.provisioning.machine import Provisioning
 from topo.provisioning.messages import (
     Book,
     Booked,
+    EndBooking,
     Event,
     Held,
     Instruction,
-    Leading,
     NoRoom,
-    Observed,
-    Release,
+    RequestObserved,
+    RequestVanished,
     RoomGrew,
     Tell,
-    Vanished,
-    Write,
+    TermBegun,
+    WriteStatus,
 )
 from topo.provisioning.terms import NothingToBook, Terms
 from topo.provisioning.workloads import (
@@ -103,19 +103,19 @@ def test_a_job_is_held_by_our_name_beside_others_before_anything_else_counts() -
     assert not other.is_gated
 
 
-def observed(found: Workload, held: Held | None = None, **more: object) -> Observed:
+def observed(found: Workload, held: Held | None = None, **more: object) -> RequestObserved:
     request = as_request(found, GATE, OURS)
     assert request is not None
     if held is not None and request.named_hold == held.hold:
         request = replace(request, details=held.details)
     known: dict[str, object] = {"request": request, "asked": TERMS, "held": held}
-    return Observed(**(known | more))  # type: ignore[arg-type]
+    return RequestObserved(**(known | more))  # type: ignore[arg-type]
 
 
 def test_a_held_job_is_booked_and_let_go_without_a_write_before() -> None:
     machine = Provisioning()
     gated = workload(gates=(GATE,))
-    (book,) = machine.advance(60.0, observed(gated), Leading())
+    (book,) = machine.advance(60.0, observed(gated), TermBegun())
     assert isinstance(book, Book)
     assert machine.has_begun, "a held job is promised nothing, so that no leader waits for it"
     (told,) = machine.advance(60.0, NoRoom(UID, "no whole group is free", never=True))
@@ -126,32 +126,32 @@ def test_a_held_job_is_booked_and_let_go_without_a_write_before() -> None:
     machine.advance(62.0, RoomGrew())
     held = Held(HOLD, DETAILS, 62.0 + 660)
     (let_go,) = machine.advance(62.0, Booked(UID, held))
-    assert isinstance(let_go, Write)
+    assert isinstance(let_go, WriteStatus)
     assert (let_go.phase, let_go.request.is_gated) == (Phase.PROVISIONED, True)
     assert machine.advance(63.0, observed(workload(version="2"), held)) == ()
     assert machine.advance(9999.0) == (), "the booking ends by itself"
-    assert machine.advance(64.0, Vanished(UID, HOLD)) == (Release(UID, HOLD),)
+    assert machine.advance(64.0, RequestVanished(UID, HOLD)) == (EndBooking(UID, HOLD),)
 
 
 def test_groups_that_break_between_letting_go_and_the_pods_are_given_back() -> None:
     machine, held = Provisioning(), Held(HOLD, DETAILS, 700.0)
     in_queue = observed(workload(), held, broken="node n1 is cordoned")
-    assert machine.advance(60.0, in_queue, Leading()) == (Release(UID, HOLD),)
+    assert machine.advance(60.0, in_queue, TermBegun()) == (EndBooking(UID, HOLD),)
 
 
 def test_a_check_is_ready_with_its_booking_and_retried_when_that_breaks() -> None:
     machine, held = Provisioning(), Held(HOLD, DETAILS, 800.0)
-    machine.advance(101.0, observed(checked()), Leading())
+    machine.advance(101.0, observed(checked()), TermBegun())
     (book,) = machine.advance(101.0, observed(replace(checked(message=WAITS), version="2")))
     assert isinstance(book, Book)
     (ready,) = machine.advance(101.0, Booked(UID, held))
-    assert isinstance(ready, Write)
+    assert isinstance(ready, WriteStatus)
     assert (check_state(ready), ready.hold) == (CheckState.READY, HOLD)
     assert check_message(ready).endswith("box-1/fly-1")
     promised = replace(checked("Ready", hold=HOLD), version="3")
     assert machine.advance(111.0, observed(promised, held)) == ()
     (retry,) = machine.advance(112.0, observed(promised, held, broken="no cable joins n1, n2"))
-    assert isinstance(retry, Write)
+    assert isinstance(retry, WriteStatus)
     assert (check_state(retry), retry.text) == (CheckState.RETRY, "no cable joins n1, n2")
 
 
@@ -159,15 +159,15 @@ def test_what_broke_is_not_promised_again_when_kueue_asks_anew() -> None:
     """Kueue may evict a workload and give it quota again before anybody saw it evicted."""
     machine, held = Provisioning(), Held(HOLD, DETAILS, 800.0)
     again = observed(checked(message=WAITS), held, broken="no cable joins n1, n2")
-    release, book = machine.advance(111.0, again, Leading())
-    assert release == Release(UID, HOLD)
+    release, book = machine.advance(111.0, again, TermBegun())
+    assert release == EndBooking(UID, HOLD)
     assert isinstance(book, Book)
 
 
 def test_a_check_whose_booking_another_leader_lost_is_tried_again() -> None:
     machine = Provisioning()
-    (retry,) = machine.advance(111.0, observed(checked("Ready", hold="hold-lost")), Leading())
-    assert isinstance(retry, Write)
+    (retry,) = machine.advance(111.0, observed(checked("Ready", hold="hold-lost")), TermBegun())
+    assert isinstance(retry, WriteStatus)
     assert check_state(retry) is CheckState.RETRY
 
 
@@ -178,16 +178,16 @@ def test_no_room_is_a_retry_and_only_what_can_never_be_is_rejected() -> None:
     ):
         machine = Provisioning()
         waiting = checked(message=f"{WAITS}: {refused.text}")
-        machine.advance(101.0, observed(checked()), Leading())
+        machine.advance(101.0, observed(checked()), TermBegun())
         machine.advance(101.0, observed(replace(waiting, version="2")))
         out = (*machine.advance(101.0, refused), *machine.advance(100.0 + WAITING_S))
         (write,) = out
-        assert isinstance(write, Write)
+        assert isinstance(write, WriteStatus)
         assert check_state(write) is state
     machine = Provisioning()
     unread = observed(checked(), asked=Refusal("odd", "spec", "fix it"))
-    (write,) = machine.advance(101.0, unread, Leading())
-    assert isinstance(write, Write)
+    (write,) = machine.advance(101.0, unread, TermBegun())
+    assert isinstance(write, WriteStatus)
     assert check_state(write) is CheckState.REJECTED
 
 
@@ -195,9 +195,9 @@ def test_where_nothing_is_to_be_booked_nobody_waits() -> None:
     nothing = NothingToBook("none of its pods asks for groups")
     for found in (checked(), workload(gates=(GATE,))):
         machine = Provisioning()
-        (write,) = machine.advance(101.0, observed(found, asked=nothing), Leading())
+        (write,) = machine.advance(101.0, observed(found, asked=nothing), TermBegun())
         machine.validate()
-        assert isinstance(write, Write)
+        assert isinstance(write, WriteStatus)
         assert (write.phase, write.hold, write.text) == (Phase.PROVISIONED, "", nothing.text)
 
 
@@ -208,12 +208,12 @@ def test_in_any_order_a_hold_has_one_end_and_no_check_is_ready_without_it(
     """Kueue changes a workload as it likes, and every answer arrives or does not."""
     machine, holds, version, now_s = Provisioning(), set[str](), 1, 100.0
     found = data.draw(st.sampled_from((checked(), workload(gates=(GATE,)))))
-    out: tuple[Instruction, ...] = machine.advance(now_s, observed(found), Leading())
+    out: tuple[Instruction, ...] = machine.advance(now_s, observed(found), TermBegun())
     for number in range(data.draw(st.integers(1, 12))):
         now_s += 1
         answers: list[Event] = [*_answers(out, data, holds, number)]
         for each in out:
-            if isinstance(each, Write) and each.phase is Phase.PROVISIONED and each.hold:
+            if isinstance(each, WriteStatus) and each.phase is Phase.PROVISIONED and each.hold:
                 assert each.hold in holds
         if not answers:
             version += 1
@@ -221,7 +221,7 @@ def test_in_any_order_a_hold_has_one_end_and_no_check_is_ready_without_it(
             hold = data.draw(st.sampled_from(sorted(holds))) if holds else None
             held = Held(HoldId(hold), DETAILS, now_s + 700) if hold is not None else None
             if as_request(found, GATE, OURS) is None:
-                answers = [Vanished(UID, held.hold if held is not None else None)]
+                answers = [RequestVanished(UID, held.hold if held is not None else None)]
             else:
                 answers = [observed(found, held)]
         out = machine.advance(now_s, *answers)
@@ -232,7 +232,7 @@ def _answers(
     out: tuple[Instruction, ...], data: st.DataObject, holds: set[str], number: int
 ) -> Iterator[Booked | NoRoom]:
     for each in out:
-        if isinstance(each, Release):
+        if isinstance(each, EndBooking):
             holds.discard(each.hold)
         if isinstance(each, Book):
             assert not holds, "one booking at a time"

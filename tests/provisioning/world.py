@@ -38,18 +38,18 @@ from topo.provisioning.machine import Provisioning
 from topo.provisioning.messages import (
     Book,
     Booked,
+    EndBooking,
     Event,
     Held,
     Instruction,
-    Leading,
     NoRoom,
-    Observed,
     Rebook,
-    Release,
+    RequestObserved,
+    RequestVanished,
     RoomGrew,
-    Vanished,
-    Write,
-    WriteRefused,
+    StatusRefused,
+    TermBegun,
+    WriteStatus,
 )
 from topo.provisioning.record import node_details, read_nodes
 from topo.provisioning.terms import Terms
@@ -85,7 +85,7 @@ class Api:
         """Somebody labels the object."""
         self.requests[uid] = replace(self.requests[uid], version=str(next(self.versions)))
 
-    def write(self, asked: Write) -> bool:
+    def write(self, asked: WriteStatus) -> bool:
         """Return whether a write is taken: it names the version that there is."""
         found = self.requests.get(asked.request.uid)
         if found is None or found.version != asked.request.version:
@@ -106,13 +106,13 @@ class Leader:
     world: "World"
     bookings: Bookings
     machine: Provisioning = field(default_factory=Provisioning)
-    late: list[Write] = field(default_factory=list)
+    late: list[WriteStatus] = field(default_factory=list)
     """Writes that were sent when it died, and may still arrive."""
     told: list[tuple[float, tuple[Event, ...], tuple[Instruction, ...]]] = field(
         default_factory=list
     )
     _begun: bool = False
-    _refused: list[WriteRefused] = field(default_factory=list)
+    _refused: list[StatusRefused] = field(default_factory=list)
     """Answers to writes, which come after the turn that sent them."""
     _unseen: Collection[RequestUid] = ()
 
@@ -126,7 +126,7 @@ class Leader:
         seen = map(self._observed, changed)
         events: list[Event] = [*refused, *self._vanished(), *seen, RoomGrew()]
         if not self._begun:
-            events.append(Leading())
+            events.append(TermBegun())
             self._begun = True
         for _ in range(100):
             out = self.machine.advance(world.now_s, *events)
@@ -159,17 +159,17 @@ class Leader:
         self.bookings.advance(self.world.now_s, HoldReleased(hold.id), *seen)
         return True
 
-    def _vanished(self) -> Iterator[Vanished]:
+    def _vanished(self) -> Iterator[RequestVanished]:
         known = {each.request.uid for each in self.machine.records()}
         held = {RequestUid((each.wish.key or "").removeprefix(KEY)) for each in self.bookings}
         gone = (known | held) - self.world.api.requests.keys()
         for uid in sorted(gone.difference(self._unseen)):
             hold = self.hold_of(uid)
-            yield Vanished(uid, hold.id if hold is not None else None)
+            yield RequestVanished(uid, hold.id if hold is not None else None)
 
-    def _observed(self, uid: RequestUid) -> Observed:
+    def _observed(self, uid: RequestUid) -> RequestObserved:
         world, hold = self.world, self.hold_of(uid)
-        return Observed(
+        return RequestObserved(
             request=world.api.requests[uid],
             asked=Terms(world.wanted[uid]),
             held=self._held(hold) if hold is not None else None,
@@ -208,10 +208,10 @@ class Leader:
                     yield NoRoom(each.uid, plan)
                 else:
                     yield self._hold(each.uid, plan, each.hold_s)
-            case Release():
+            case EndBooking():
                 self.bookings.advance(world.now_s, HoldReleased(each.hold))
                 world.save(self)
-            case Write():
+            case WriteStatus():
                 self.late = [each]
                 world.step()
                 if world.api.write(each):
@@ -223,7 +223,7 @@ class Leader:
                 else:
                     self.late = []
                     uid, version = each.request.uid, each.request.version
-                    self._refused.append(WriteRefused(uid, version, world.now_s))
+                    self._refused.append(StatusRefused(uid, version, world.now_s))
 
     def _hold(self, uid: RequestUid, plan: Plan, hold_s: float) -> Event:
         world = self.world

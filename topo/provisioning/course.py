@@ -60,7 +60,7 @@ class RequestCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class RequestTimes:
     """How long the capacity stays booked, and how long the request may wait for room."""
 
     booking_s: float = BOOKING_S
@@ -108,10 +108,10 @@ class ProvisioningRequest:
         return next((each for each in self.conditions if each.type == phase.value), None)
 
     @property
-    def times(self) -> Times:
+    def times(self) -> RequestTimes:
         """The times that its parameters give; the defaults for those that cannot be read."""
         found = read_times(dict(self.parameters))
-        return found if isinstance(found, Times) else Times()
+        return found if isinstance(found, RequestTimes) else RequestTimes()
 
     @property
     def deadline_s(self) -> float | None:
@@ -122,7 +122,7 @@ class ProvisioningRequest:
         return provisioned.since_s + self.times.booking_s
 
 
-def read_times(parameters: dict[str, str]) -> Times | Refusal:
+def read_times(parameters: dict[str, str]) -> RequestTimes | Refusal:
     """Return the times that the parameters give, or why they cannot be read."""
     found: list[float] = []
     of_booking, of_validity = (
@@ -139,7 +139,7 @@ def read_times(parameters: dict[str, str]) -> Times | Refusal:
             fix = f"give seconds from {least_s:g} to {most_s:g}, such as {default_s:g}"
             return Refusal(what, f"spec.parameters[{name}]", fix)
         found.append(float(int(seconds)))
-    return Times(*found)
+    return RequestTimes(*found)
 
 
 def conditions_after(

@@ -21,12 +21,12 @@ quota is promised nothing by being let go, so that none is waited for.
 Cost: O(1) for an event, O(requests that wait) if there is more room.
 
 Example: a request whose groups fit.
-    Leading, Observed(no condition)           Write Accepted
-    Observed(Accepted)                        Book
-    Booked(hold h)                            Write Provisioned, the groups in its details
-    Observed(Provisioned, hold h)             nothing until its time is over
-    advance(600 s later)                      Write BookingExpired
-    Observed(BookingExpired, hold h)          Release h
+    TermBegun, RequestObserved(no condition)    WriteStatus Accepted
+    RequestObserved(Accepted)                   Book
+    Booked(hold h)                              WriteStatus Provisioned, the groups in its details
+    RequestObserved(Provisioned, hold h)        nothing until its time is over
+    advance(600 s later)                        WriteStatus BookingExpired
+    RequestObserved(BookingExpired, hold h)     EndBooking h
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,19 +38,19 @@ from topo.provisioning.course import Phase, ProvisioningRequest, RequestUid, con
 from topo.provisioning.messages import (
     Book,
     Booked,
+    EndBooking,
     Event,
     Held,
     Instruction,
-    Leading,
     NoRoom,
-    Observed,
     Rebook,
-    Release,
+    RequestObserved,
+    RequestVanished,
     RoomGrew,
+    StatusRefused,
     Tell,
-    Vanished,
-    Write,
-    WriteRefused,
+    TermBegun,
+    WriteStatus,
 )
 from topo.provisioning.record import read_nodes
 from topo.provisioning.terms import Awaited, NothingToBook, Terms
@@ -61,7 +61,7 @@ tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class RequestRecord:
     """What is known of a request.
 
     `written`: what was written for the version that is known, and is not seen yet. `again_s`: when
@@ -69,7 +69,7 @@ class Record:
     what was told of that.
     """
 
-    seen: Observed
+    seen: RequestObserved
     is_booking: bool = False
     written: Phase | None = None
     again_s: float = 0.0
@@ -92,7 +92,7 @@ class Provisioning:
 
     def __init__(self) -> None:
         self._leading = False
-        self._records: dict[RequestUid, Record] = {}
+        self._records: dict[RequestUid, RequestRecord] = {}
         self._touched: dict[RequestUid, None] = {}
         self._unfenced: dict[RequestUid, None] = {}
         """Requests that may yet be promised what an earlier leader had booked."""
@@ -107,11 +107,11 @@ class Provisioning:
     def __len__(self) -> int:
         return len(self._records)
 
-    def records(self) -> Iterable[Record]:
+    def records(self) -> Iterable[RequestRecord]:
         """Return what is known of each request."""
         return self._records.values()
 
-    def find(self, uid: RequestUid) -> Record | None:
+    def find(self, uid: RequestUid) -> RequestRecord | None:
         """Return what is known of a request."""
         return self._records.get(uid)
 
@@ -127,8 +127,8 @@ class Provisioning:
     def advance(self, now_s: float, *events: Event) -> tuple[Instruction, ...]:
         """Apply the time and the events in their order; return the instructions that follow.
 
-        Before `Leading` events are only recorded. Bookings are asked for in the order in which the
-        requests were made.
+        Before `TermBegun` events are only recorded. Bookings are asked for in the order in which
+        the requests were made.
         """
         out: list[Instruction] = []
         for event in events:
@@ -147,11 +147,11 @@ class Provisioning:
             out += self._settle(record, now_s)
         return tuple(out)
 
-    def _observed(self, event: Observed, _now_s: float) -> Iterable[Instruction]:
+    def _observed(self, event: RequestObserved, _now_s: float) -> Iterable[Instruction]:
         uid = event.request.uid
         before = self._records.get(uid)
         if before is None:
-            record = Record(seen=event)
+            record = RequestRecord(seen=event)
         elif before.request.version != event.request.version:
             record = replace(before, seen=event, written=None, again_s=0.0)
             self._fence(uid)
@@ -160,12 +160,12 @@ class Provisioning:
         self._put(record)
         return ()
 
-    def _vanished(self, event: Vanished, _now_s: float) -> Iterable[Instruction]:
+    def _vanished(self, event: RequestVanished, _now_s: float) -> Iterable[Instruction]:
         self._records.pop(event.uid, None)
         self._fence(event.uid)
-        return (Release(event.uid, event.hold),) if event.hold is not None else ()
+        return (EndBooking(event.uid, event.hold),) if event.hold is not None else ()
 
-    def _took_over(self, _event: Leading, _now_s: float) -> Iterable[Instruction]:
+    def _took_over(self, _event: TermBegun, _now_s: float) -> Iterable[Instruction]:
         self._leading = True
         self._touched |= dict.fromkeys(self._records)
         for uid, record in self._records.items():
@@ -177,7 +177,7 @@ class Provisioning:
     def _booked(self, event: Booked, _now_s: float) -> Iterable[Instruction]:
         record = self._records.get(event.uid)
         if record is None:  # it went while its groups were searched
-            return (Release(event.uid, event.held.hold),)
+            return (EndBooking(event.uid, event.held.hold),)
         seen = replace(record.seen, held=event.held, given_up="", broken="")
         self._put(replace(record, seen=seen, is_booking=False, refused=None))
         return ()
@@ -195,7 +195,7 @@ class Provisioning:
                 self._put(replace(record, refused=None))
         return ()
 
-    def _write_refused(self, event: WriteRefused, now_s: float) -> Iterable[Instruction]:
+    def _write_refused(self, event: StatusRefused, now_s: float) -> Iterable[Instruction]:
         record = self._records.get(event.uid)
         if record is not None and record.request.version == event.version:
             self._put(replace(record, written=None, again_s=event.again_s))
@@ -213,18 +213,18 @@ class Provisioning:
             self._touched |= dict.fromkeys(self._records)
 
     _HANDLERS: Mapping[type, Callable[..., Iterable[Instruction]]] = {
-        Observed: _observed,
-        Vanished: _vanished,
-        Leading: _took_over,
+        RequestObserved: _observed,
+        RequestVanished: _vanished,
+        TermBegun: _took_over,
         Booked: _booked,
         NoRoom: _no_room,
         RoomGrew: _room_grew,
-        WriteRefused: _write_refused,
+        StatusRefused: _write_refused,
     }
 
     # Decisions
 
-    def _settle(self, record: Record, now_s: float) -> Iterator[Instruction]:
+    def _settle(self, record: RequestRecord, now_s: float) -> Iterator[Instruction]:
         """Yield what a request needs now: one write or one booking, and the end of one."""
         seen, request = record.seen, record.request
         phase = request.phase
@@ -248,7 +248,7 @@ class Provisioning:
         else:
             yield from self._settle_new(record, now_s)
 
-    def _settle_new(self, record: Record, now_s: float) -> Iterator[Instruction]:
+    def _settle_new(self, record: RequestRecord, now_s: float) -> Iterator[Instruction]:
         asked = record.seen.asked
         if isinstance(asked, Refusal):
             yield self._write(record, Phase.FAILED, str(asked), now_s, is_final=True)
@@ -257,7 +257,7 @@ class Provisioning:
         elif now_s >= _valid_until_s(record.request):
             yield self._write(record, Phase.FAILED, asked.text, now_s)
 
-    def _settle_accepted(self, record: Record, now_s: float) -> Iterator[Instruction]:
+    def _settle_accepted(self, record: RequestRecord, now_s: float) -> Iterator[Instruction]:
         held, request = record.seen.held, record.request
         if held is None:
             yield from self._settle_waiting(record, now_s)
@@ -267,7 +267,7 @@ class Provisioning:
             yield self._end_booking(record, held.hold)
             yield from self._settle_waiting(self._records[request.uid], now_s)
 
-    def _settle_waiting(self, record: Record, now_s: float) -> Iterator[Instruction]:
+    def _settle_waiting(self, record: RequestRecord, now_s: float) -> Iterator[Instruction]:
         """Yield what is due for a request that is accepted and has no booking."""
         asked, request, refused = record.seen.asked, record.request, record.refused
         waiting, is_late = request.condition(Phase.PROVISIONED), now_s >= _valid_until_s(request)
@@ -292,8 +292,8 @@ class Provisioning:
             yield Book(request.uid, request.full_name, asked, hold_s, is_free=request.is_gated)
 
     def _say_why(
-        self, record: Record, text: str, said: str, now_s: float
-    ) -> Iterator[Write | Tell]:
+        self, record: RequestRecord, text: str, said: str, now_s: float
+    ) -> Iterator[WriteStatus | Tell]:
         """Yield the first reason for which a request waits; of one that is gated each other one."""
         if not record.request.is_gated:
             if said in {"", *_LOOKING}:
@@ -302,7 +302,7 @@ class Provisioning:
             self._put(replace(record, told=text), is_settled=True)
             yield Tell(record.request, text)
 
-    def _settle_provisioned(self, record: Record, now_s: float) -> Iterator[Instruction]:
+    def _settle_provisioned(self, record: RequestRecord, now_s: float) -> Iterator[Instruction]:
         seen, request = record.seen, record.request
         deadline_s = request.deadline_s
         require(deadline_s is not None, "provisioning: provisioned and without a time")
@@ -320,7 +320,7 @@ class Provisioning:
             yield self._end_booking(record, seen.held.hold)
             yield self._recover(self._records[request.uid], left_s, now_s)
 
-    def _recover(self, record: Record, left_s: float, now_s: float) -> Rebook | Write:
+    def _recover(self, record: RequestRecord, left_s: float, now_s: float) -> Rebook | WriteStatus:
         """Return what is due for a promise of which no booking is left."""
         request, asked = record.request, record.seen.asked
         groups = read_nodes(dict(request.details))
@@ -333,24 +333,24 @@ class Provisioning:
             return Rebook(request.uid, request.full_name, asked, groups, left_s + SLACK_S)
         return self._write(record, Phase.REVOKED, why, now_s)
 
-    def _end_booking(self, record: Record, hold: HoldId) -> Release:
+    def _end_booking(self, record: RequestRecord, hold: HoldId) -> EndBooking:
         self._put(replace(record, seen=replace(record.seen, held=None)), is_settled=True)
-        return Release(record.request.uid, hold)
+        return EndBooking(record.request.uid, hold)
 
     def _write(
         self,
-        record: Record,
+        record: RequestRecord,
         phase: Phase,
         text: str,
         now_s: float,
         *,
         held: Held | None = None,
         is_final: bool = False,
-    ) -> Write:
+    ) -> WriteStatus:
         request = record.request
         message = text or ("" if phase is Phase.ACCEPTED else phase.value)
         self._put(replace(record, written=phase), is_settled=True)
-        return Write(
+        return WriteStatus(
             request,
             phase,
             text,
@@ -360,7 +360,7 @@ class Provisioning:
             is_final=is_final,
         )
 
-    def _put(self, record: Record, *, is_settled: bool = False) -> None:
+    def _put(self, record: RequestRecord, *, is_settled: bool = False) -> None:
         uid = record.request.uid
         self._records[uid] = record
         if not is_settled:
@@ -398,7 +398,7 @@ def _valid_until_s(request: ProvisioningRequest) -> float:
     return request.created_s + request.times.valid_s
 
 
-def _due_times(record: Record) -> Iterator[float]:
+def _due_times(record: RequestRecord) -> Iterator[float]:
     """Yield when a request changes by time alone."""
     request = record.request
     phase = request.phase

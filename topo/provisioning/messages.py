@@ -22,7 +22,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class RequestObserved:
     """A request and its booking as they are now.
 
     `asked`: what it asks for, if anything, why that cannot be read, or what it waits for. `held`:
@@ -39,7 +39,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Vanished:
+class RequestVanished:
     """The request is gone; `hold` is what is left of its booking."""
 
     uid: RequestUid
@@ -47,7 +47,7 @@ class Vanished:
 
 
 @dataclass(frozen=True, slots=True)
-class Leading:
+class TermBegun:
     """All requests were observed: the machine decides from now on."""
 
 
@@ -74,7 +74,7 @@ class RoomGrew:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteRefused:
+class StatusRefused:
     """The write of a request in `version` was refused; `again_s`: when to write again."""
 
     uid: RequestUid
@@ -82,7 +82,7 @@ class WriteRefused:
     again_s: float
 
 
-Event = Observed | Vanished | Leading | Booked | NoRoom | RoomGrew | WriteRefused
+Event = RequestObserved | RequestVanished | TermBegun | Booked | NoRoom | RoomGrew | StatusRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Rebook:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class EndBooking:
     """End a booking; one that has ended is no error."""
 
     uid: RequestUid
@@ -119,7 +119,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteStatus:
     """Write the conditions and details of a request, if it still has this version.
 
     `phase` is what the write is for, and its condition says `text`. `hold` is the booking that the
@@ -143,4 +143,4 @@ class Tell:
     text: str
 
 
-Instruction = Book | Rebook | Release | Write | Tell
+Instruction = Book | Rebook | EndBooking | WriteStatus | Tell

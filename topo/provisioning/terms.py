@@ -16,7 +16,7 @@ from topo.gangs.terms import GroupTerms, read_terms, shown
 from topo.model.errors import Refusal
 from topo.model.pod_requests import Amounts
 from topo.placement.job.request import PlacementMode, Request, flaw
-from topo.provisioning.course import Times, read_times
+from topo.provisioning.course import RequestTimes, read_times
 
 MOST_PODS = 10_000
 """What was booked is written on the request, whose details hold 64 texts of 32,768 characters."""
@@ -59,7 +59,7 @@ def read_request(
 ) -> Request | Refusal:
     """Return the job of a request without the nodes that its pods may use; or why there is none."""
     times = read_times(dict(parameters))
-    if not isinstance(times, Times):
+    if not isinstance(times, RequestTimes):
         return times
     using = [each for each in templates if each.gpus]
     if not using:

@@ -27,7 +27,7 @@ from topo.provisioning.course import (
     RequestCondition,
     RequestUid,
 )
-from topo.provisioning.messages import Write
+from topo.provisioning.messages import WriteStatus
 from topo.provisioning.record import GROUPS
 
 HELD_S, WAITING_S = 604_800, 60
@@ -107,7 +107,7 @@ def as_request(
     )
 
 
-def check_state(asked: Write) -> CheckState:
+def check_state(asked: WriteStatus) -> CheckState:
     """Return the state that a check is to have; only what no time and no room changes is final."""
     if asked.phase is Phase.PROVISIONED:
         return CheckState.READY
@@ -116,7 +116,7 @@ def check_state(asked: Write) -> CheckState:
     return CheckState.REJECTED if asked.is_final else CheckState.RETRY
 
 
-def check_message(asked: Write) -> str:
+def check_message(asked: WriteStatus) -> str:
     """Return the message of a check."""
     if asked.phase is Phase.ACCEPTED:
         return f"{WAITS}: {asked.text}" if asked.text else WAITS

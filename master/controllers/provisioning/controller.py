@@ -37,18 +37,18 @@ from topo.provisioning.machine import Provisioning
 from topo.provisioning.messages import (
     Book,
     Booked,
+    EndBooking,
     Event,
     Instruction,
-    Leading,
     NoRoom,
-    Observed,
     Rebook,
-    Release,
+    RequestObserved,
+    RequestVanished,
     RoomGrew,
+    StatusRefused,
     Tell,
-    Vanished,
-    Write,
-    WriteRefused,
+    TermBegun,
+    WriteStatus,
 )
 from topo.provisioning.terms import Terms
 from topo.publish.event_series import EventSeries, Reporter
@@ -118,7 +118,7 @@ class ProvisioningController:
     def __post_init__(self) -> None:
         self._woken = asyncio.Event()
         self._series = EventSeries(self.reporter)
-        self._refused: list[WriteRefused] = []
+        self._refused: list[StatusRefused] = []
         self.metrics.follow(lambda: (each.value for each in self.requests.objects.values()))
         for each in self.form.followed:
             self.writer.follow(each)
@@ -162,7 +162,7 @@ class ProvisioningController:
 
     async def _lead(self) -> None:
         self._mark_all()
-        await self._turn(Leading())
+        await self._turn(TermBegun())
         version, looked_s, has_grown = self.bookings.state.version, self.clock(), False
         while True:
             self.is_restored = self.is_restored or self.machine.has_begun
@@ -219,18 +219,18 @@ class ProvisioningController:
             self._woken.set()
         self.writer.put(*self.form.standing())
 
-    def _vanished(self) -> Iterator[Vanished]:
+    def _vanished(self) -> Iterator[RequestVanished]:
         """Yield the requests that are gone, and bookings of requests that nobody knows."""
         there = {known.value.uid for known in self.requests.objects.values()}
         held = self.bookings.holds()
         for uid in {*self._uids, *held} - there:
             self._uids.pop(uid, None)
             self._holds.pop(uid, None)
-            yield Vanished(uid, held[uid].id if uid in held else None)
+            yield RequestVanished(uid, held[uid].id if uid in held else None)
 
     def _observed(
         self, key: Key, request: ProvisioningRequest, eligible: dict[NodeWants, Eligibility]
-    ) -> Observed:
+    ) -> RequestObserved:
         uid = request.uid
         self._uids[uid] = key
         held = self.bookings.held(uid)
@@ -241,7 +241,7 @@ class ProvisioningController:
                 request = replace(request, details=held.details)
         elif (before := self._holds.get(uid)) is not None:
             taken, given_up = self.bookings.how_it_ended(before)
-        return Observed(
+        return RequestObserved(
             request=request,
             asked=self.terms.read(request, eligible),
             held=held,
@@ -271,9 +271,9 @@ class ProvisioningController:
                     self._searches.append(each)
                 case Rebook():
                     again.append(each)
-                case Release():
+                case EndBooking():
                     self.bookings.release(each.hold)
-                case Write():
+                case WriteStatus():
                     await self._write(each)
                 case Tell():
                     self._note(each.request, Phase.ACCEPTED, each.text)
@@ -309,7 +309,7 @@ class ProvisioningController:
         text = f"the booking cannot be written down: {why}"
         return [NoRoom(each.uid, text) for each in booked]
 
-    async def _write(self, asked: Write) -> None:
+    async def _write(self, asked: WriteStatus) -> None:
         request = asked.request
         if asked.phase in {Phase.FAILED, Phase.ACCEPTED} and asked.text:
             asked = replace(asked, text=await self._with_change(asked))
@@ -322,7 +322,7 @@ class ProvisioningController:
             said = {"request": request.name, "namespace": request.namespace, "why": asked.text}
             _log.info(f"provisioning request {asked.phase}", **said)
 
-    async def _with_change(self, asked: Write) -> str:
+    async def _with_change(self, asked: WriteStatus) -> str:
         """Return why there is no room, and the smallest change that would make some."""
         record = self.machine.find(asked.request.uid)
         terms = record.seen.asked if record is not None else None
@@ -356,7 +356,7 @@ class ProvisioningController:
             return
         request, key = sent
         later_s = 0.0 if error.is_conflict or error.is_missing else REFUSED_S
-        refused = WriteRefused(request.uid, request.version, self.server_now() + later_s)
+        refused = StatusRefused(request.uid, request.version, self.server_now() + later_s)
         self._refused.append(refused)
         self._mark(key)
 

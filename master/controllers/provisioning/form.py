@@ -10,7 +10,7 @@ from master.kube.store import Store
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
 from topo.model.conditions.master import MasterCondition
 from topo.provisioning.course import Phase, ProvisioningRequest, RequestCondition
-from topo.provisioning.messages import Write
+from topo.provisioning.messages import WriteStatus
 from topo.publish.event_series import Regarding
 
 MESSAGE_CHARS = 8_192
@@ -34,7 +34,7 @@ class RequestForm(Protocol):
         """The objects by whose watch writes are confirmed."""
         ...
 
-    def writes(self, asked: Write) -> Iterable[Apply]:
+    def writes(self, asked: WriteStatus) -> Iterable[Apply]:
         """Return what is to be written for an answer, if the object still has its version."""
         ...
 
@@ -64,7 +64,7 @@ class ProvisioningForm:
         """The requests."""
         return (self.requests,)
 
-    def writes(self, asked: Write) -> Iterator[Apply]:
+    def writes(self, asked: WriteStatus) -> Iterator[Apply]:
         """Yield the status of a request."""
         request = asked.request
         status = {
@@ -96,7 +96,7 @@ class ProvisioningForm:
         )
 
 
-def _document(each: RequestCondition, asked: Write) -> dict[str, Any]:
+def _document(each: RequestCondition, asked: WriteStatus) -> dict[str, Any]:
     """Return a condition as it is written; that of the write says the text of the write."""
     waits = asked.phase is Phase.ACCEPTED and each.type == Phase.PROVISIONED.value
     is_it = bool(asked.text) and (each.type == asked.phase.value or waits)

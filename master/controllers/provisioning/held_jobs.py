@@ -9,7 +9,7 @@ from topo.gangs.machine.gang import Binding, Gang, GangId
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.placement.job.request import Request
-from topo.provisioning.machine import Provisioning, Record
+from topo.provisioning.machine import Provisioning, RequestRecord
 from topo.provisioning.terms import Terms
 
 
@@ -31,7 +31,7 @@ class HeldJobs:
         """Return a job; None if it is not held; O(requests)."""
         return next((each for each in self.all() if each[0].id == gang_id), None)
 
-    def _shown(self, record: Record) -> Shown:
+    def _shown(self, record: RequestRecord) -> Shown:
         asked, job = record.seen.asked, self.form.about(record.request)
         pods = sum(count for _, count in record.request.pod_sets)
         request = asked.request if isinstance(asked, Terms) else Request(pods=pods, gpus_per_pod=1)

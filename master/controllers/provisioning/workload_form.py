@@ -14,7 +14,7 @@ from topo.gangs.annotation_keys import ADMISSION_GATED_BY, AnnotationKeys, holde
 from topo.model.conditions.master import MasterCondition
 from topo.model.ids import Kind
 from topo.provisioning.course import Phase, ProvisioningRequest
-from topo.provisioning.messages import Write
+from topo.provisioning.messages import WriteStatus
 from topo.provisioning.workloads import REQUEUE_S, CheckState, check_message, check_state
 from topo.publish.event_series import Regarding
 
@@ -42,7 +42,7 @@ class WorkloadForm:
         """Workloads and checks; a job that is let go shows in its workload."""
         return self.stores.workloads, self.stores.checks
 
-    def writes(self, asked: Write) -> Iterator[Apply]:
+    def writes(self, asked: WriteStatus) -> Iterator[Apply]:
         """Yield the entry of each check of ours; of a job that is held its annotation instead."""
         found = self.stores.find(asked.request)
         if found is None:
@@ -105,7 +105,7 @@ class WorkloadForm:
         yield letting_go(target, owner.uid, annotations, self.keys, manager=self.manager)
 
     def _entry(
-        self, found: WorkloadObject, asked: Write, name: str, state: CheckState
+        self, found: WorkloadObject, asked: WriteStatus, name: str, state: CheckState
     ) -> dict[str, Any]:
         since = (c.since_s for c in asked.conditions if c.type == asked.phase.value)
         entry: dict[str, Any] = {
@@ -120,7 +120,7 @@ class WorkloadForm:
             entry["podSetUpdates"] = list(self._updates(found, asked))
         return entry
 
-    def _updates(self, found: WorkloadObject, asked: Write) -> Iterator[dict[str, Any]]:
+    def _updates(self, found: WorkloadObject, asked: WriteStatus) -> Iterator[dict[str, Any]]:
         """Yield what the pods get: the booking, and the labels of the groups that they share.
 
         A key that the template has is left out: Kueue ends a workload for which two values meet.

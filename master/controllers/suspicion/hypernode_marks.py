@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
-from master.controllers.controller import Names
+from master.controllers.controller import ChangedNames
 from master.controllers.hypernodes import PRODUCT, managed_by
 from master.controllers.suspicion.node_marks import Held
 from master.kube.objects import HYPERNODES, HyperNodeObject
@@ -34,7 +34,7 @@ class HyperNodeMarkComparer:
     held: Held
     domain: str
 
-    async def compare(self, _names: Names) -> None:
+    async def compare(self, _names: ChangedNames) -> None:
         """Request the writes of what differs. O(nodes) in a thread while a node is suspected."""
         if not self.store.synced:
             return

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any, Protocol
 
-from master.controllers.controller import Names
+from master.controllers.controller import ChangedNames
 from master.kube.objects import LINK_CHECK, NODES, NodeObject
 from master.kube.schema.timestamps import timestamp
 from master.kube.store import Store
@@ -132,7 +132,7 @@ class NodeMarkComparer:
     _: KW_ONLY
     held: Held
 
-    async def compare(self, names: Names) -> None:
+    async def compare(self, names: ChangedNames) -> None:
         """Request the writes of what differs; withdraw those that are wanted no more."""
         chosen = [name for _, name in self.nodes.objects] if names is None else list(names)
         for number, name in enumerate(chosen, 1):

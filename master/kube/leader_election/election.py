@@ -101,7 +101,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteLease:
     """Write this candidate into the record in place of `found`; create it where that is None."""
 
     found: Found | None
@@ -125,7 +125,7 @@ class Lost:
 
 
 Event = Found | Missing | Written | Failed | Woken
-Action = Look | Write | Rest | Lost
+Action = Look | WriteLease | Rest | Lost
 
 
 @dataclass(slots=True, kw_only=True)
@@ -199,7 +199,9 @@ class Election:
             return Rest(self._next_look_s(now_s))
         record = self.found.record if self.found is not None else LeaseRecord()
         acquired = record.acquired if self._leads else None
-        return Write(None, record.transitions + (not self._leads and bool(record.holder)), acquired)
+        return WriteLease(
+            None, record.transitions + (not self._leads and bool(record.holder)), acquired
+        )
 
     def _granted(self, written: Written, now_s: float) -> Action:
         self._see(written.found, now_s)
@@ -239,15 +241,15 @@ class Election:
         free_s = self._free_s()
         return free_s if now_s < free_s < look_s else look_s
 
-    def _renewal(self) -> Write:
+    def _renewal(self) -> WriteLease:
         record = self.found.record if self.found is not None else LeaseRecord()
-        return Write(self.found, record.transitions, record.acquired)
+        return WriteLease(self.found, record.transitions, record.acquired)
 
-    def _claim(self) -> Write:
+    def _claim(self) -> WriteLease:
         record = self.found.record if self.found is not None else LeaseRecord()
         changes_hands = record.holder != self.name
         acquired = None if changes_hands else record.acquired
-        return Write(self.found, record.transitions + changes_hands, acquired)
+        return WriteLease(self.found, record.transitions + changes_hands, acquired)
 
 
 def _bounded(retry_after_s: float | None) -> float:

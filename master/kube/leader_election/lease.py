@@ -31,7 +31,7 @@ from master.kube.leader_election.election import (
     Missing,
     Rest,
     Woken,
-    Write,
+    WriteLease,
     Written,
 )
 from master.kube.objects import LEASES, LeaseSpec, collection_path, object_path
@@ -168,7 +168,7 @@ class Lease:
                 return Woken()
             case Look():
                 return await self._tried(self._look())
-            case Write():
+            case WriteLease():
                 return await self._tried(self._write(action))
 
     async def _tried(self, call: Awaitable[Event]) -> Event:
@@ -203,7 +203,7 @@ class Lease:
                 return Missing()
             raise
 
-    async def _write(self, write: Write) -> Event:
+    async def _write(self, write: WriteLease) -> Event:
         asked_s, now = self.clock(), self._now()
         record = LeaseRecord(
             holder=self.name.holder,
