@@ -2,15 +2,15 @@
 // them. Pure.
 
 const SHAPES = ["■", "▲", "◆", "▼", "★"];
-export const COLOURS = ["g0", "g1", "g2", "g3", "g4", "g5"];
+export const COLOURS = /** @type {const} */ (["g0", "g1", "g2", "g3", "g4", "g5"]);
 
 /**
  * @param {number} index of the group
- * @returns {{mark: string, colour: string}}
+ * @returns {{mark: string, colour: (typeof COLOURS)[number]}}
  */
 export function badgeOf(index) {
   const [shape, colour] = [SHAPES[index % SHAPES.length], COLOURS[index % COLOURS.length]];
-  return { mark: `${shape}${index}`, colour: colour ?? "" };
+  return { mark: `${shape}${index}`, colour: colour ?? COLOURS[0] };
 }
 
 /**

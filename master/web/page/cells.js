@@ -33,7 +33,7 @@ export function countsOf({ gpus, used_gpus: used, held_gpus: held, free_gpus: fr
  * @param {Pen} pen
  * @param {State} state
  * @param {Cell[]} cells
- * @param {string} ground the colour that they stand on
+ * @param {import("./draw.js").Colour} ground the colour that they stand on
  */
 export function drawCells(pen, state, cells, ground) {
   if (cells.length === 0) return;

@@ -25,9 +25,7 @@ import { drawCuts, drawWires } from "./wires.js";
  * @property {Map<string, string>} assumed what is assumed of nodes: `down`, `free`, `drain`
  */
 
-/** @typedef {Record<string, string>} Look colours by the names of the style sheet's variables */
-
-const COLOURS = [
+const COLOURS = /** @type {const} */ ([
   ...GROUP_COLOURS,
   "map",
   "box",
@@ -45,8 +43,12 @@ const COLOURS = [
   "warn",
   "focus",
   "wire",
+  "link",
   "panel",
-];
+]);
+
+/** @typedef {(typeof COLOURS)[number]} Colour a variable of the style sheet that a canvas takes */
+/** @typedef {Record<Colour, string>} Look */
 
 /**
  * The colours of the style sheet as it is now, each as a canvas takes it.
@@ -61,7 +63,7 @@ export function look() {
     return [name, shown.color];
   });
   probe.remove();
-  return Object.fromEntries(found);
+  return /** @type {Look} */ (Object.fromEntries(found));
 }
 
 /**

@@ -7,12 +7,14 @@ import { rounded } from "./pen.js";
 import { t } from "./strings.js";
 
 /** @typedef {import("./pen.js").Pen} Pen */
+/** @typedef {import("./draw.js").Colour} Colour */
 /** @typedef {import("./layout.js").Tile} Tile */
 
 /** Widths of a tile in pixels from which a group is a frame with its mark, not the whole tile. */
 const FRAMED = 30;
 /** So many groups of pods are named at one node; of more there is a sign. */
 const NAMED = 3;
+/** @type {Map<string, Colour>} */
 const COLOURS = new Map([
   ["down", "bad"],
   ["free", "free"],
@@ -30,7 +32,7 @@ export function drawRings(pen) {
 /**
  * @param {Pen} pen
  * @param {string} name
- * @param {{colour: string, thick: number, away: number}} how
+ * @param {{colour: Colour, thick: number, away: number}} how
  */
 function drawRing(pen, name, { colour, thick, away }) {
   const tile = pen.plan.by_name.get(name);
@@ -94,6 +96,7 @@ export function drawPods(pen) {
  * @param {{right: number, y: number}} at
  */
 function drawGroupChips(pen, groups, { right, y }) {
+  /** @type {{words: string, colour: Colour}[]} */
   const chips = groups.slice(0, NAMED).map(({ index, pods }) => {
     const { mark, colour } = badgeOf(index);
     return { words: pods > 1 ? `${mark} ×${pods}` : mark, colour };
@@ -107,7 +110,7 @@ function drawGroupChips(pen, groups, { right, y }) {
  * A word on a ground of its colour; returns how wide it is.
  * @param {Pen} pen
  * @param {string} words
- * @param {string} colour
+ * @param {Colour} colour
  * @param {{end: number, y: number}} at its right and its upper edge
  */
 function drawChip(pen, words, colour, { end, y }) {

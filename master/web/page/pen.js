@@ -20,9 +20,9 @@ export class Pen {
     this.tile_height = TILE.height * scene.camera.scale;
   }
 
-  /** @param {string} name */
+  /** @param {import("./draw.js").Colour} name */
   colour(name) {
-    return this.look[name] ?? "";
+    return this.look[name];
   }
 
   /** @param {number} x */
