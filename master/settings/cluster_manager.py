@@ -22,7 +22,7 @@ NETBOX_FLAGS = PeerFlags(
     prefix="--wiring-netbox",
     credentials="put the token into --wiring-netbox-token-file",
     clear_text="use https",
-    content="is the address right, and is it a NetBox from 3.3 on?",
+    content="is the address right, and is it a NetBox from 3.3 on, or a Nautobot from 2.0 on?",
 )
 
 

@@ -47,17 +47,17 @@ class FindingSettings(GroupLabelSettings):
     wiring_netbox_address: Annotated[
         str, Chart("topoDiscovery.wiringNetBox.address", is_plain=False)
     ] = ""
-    """URL of a NetBox whose cables are the plan, such as https://netbox.example.com, in place of
-    `--wiring-plan`."""
+    """URL of a NetBox or Nautobot whose cables are the plan, such as https://netbox.example.com, in
+    place of `--wiring-plan`."""
     wiring_netbox_token_file: Annotated[
         Path, Chart("topoDiscovery.wiringNetBox.tokenSecret", is_plain=False)
     ] = Path("/netbox/token")
-    """File with the token of NetBox's API, which needs to read cables alone; read again for each
-    request."""
+    """File with the token of its API, which needs to view cables, in Nautobot also interfaces,
+    devices and statuses; read again for each request."""
     wiring_netbox_ca_file: Annotated[
         Path | None, Chart("topoDiscovery.wiringNetBox.caConfigMap", is_plain=False)
     ] = None
-    """PEM authorities that verify NetBox's certificate; without it those of the system do."""
+    """PEM authorities that verify its certificate; without it those of the system do."""
     cluster_manager_address: Annotated[
         str, Chart("topoDiscovery.switchbox.clusterManagerAddress")
     ] = ""

@@ -1,22 +1,27 @@
-"""A live NetBox as the plan of the cables: `GET /api/dcim/cables/` to its end, every five minutes.
+"""A live NetBox or Nautobot as the plan of the cables, read to its end every five minutes.
 
-No page is asked for by an address that an answer names: the next one is where the cables that were
-read end, at the address of the settings, so the token goes nowhere else. The cables are asked in
-the order of their ids; a cable that is there twice, a count that is not met, or a page that fails
+Which of the two it is tells the form of a first cable. NetBox has all in one list, Nautobot in four
+(`topo/facts/plans/nautobot_cables.py`).
+
+No page is asked for by an address that an answer names: the next one is where the objects that were
+read end, at the address of the settings, so the token goes nowhere else. They are asked in the
+order of their ids; an object that is there twice, a count that is not met, or a page that fails
 makes all of the reading worthless, and the plan before stays. Bounded: `PAGE_BYTES` of a page,
-`MAX_PAGES`, `READING_S` in all, and the cables of a plan (`topo/facts/plans`). A reading that fails
-is repeated with full jitter, as for a cluster manager.
+`MAX_PAGES` of a list, `READING_S` in all, and the cables of a plan (`topo/facts/plans`). A reading
+that fails is repeated with full jitter, as for a cluster manager.
 
-Source: NetBox 4.4, "REST API": pagination (`limit`, at most MAX_PAGE_SIZE = 1000; `offset`;
-`count`, `next`), `ordering`, header `Authorization: Token …`; tokens of version 2, from 4.5 on,
-begin with `nbt_` and are bearer tokens.
+Sources: NetBox 4.4.10, "REST API": pagination (`limit`, at most MAX_PAGE_SIZE = 1000; `offset`;
+`count`, `next`), `ordering`, `fields`, header `Authorization: Token …`; tokens of version 2, from
+4.5 on, begin with `nbt_` and are bearer tokens. Nautobot 3.2.7, "REST API": the same but for
+`sort`; a parameter that it does not know is refused.
 """
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import prometheus_client as prom
 import structlog
@@ -32,7 +37,9 @@ from master.sources.cluster_manager.http import (
     open_session,
 )
 from master.wiring.check import TakePlan
-from topo.facts.plans.netbox_pages import NetBoxPages
+from topo.facts.plans.list_pages import ListPages
+from topo.facts.plans.nautobot_cables import MARK, NautobotCables
+from topo.facts.plans.netbox_cables import CABLES, NetBoxCables
 from topo.facts.plans.plan import CablePlan
 from topo.kit.backoff import full_jitter, retry_after_or
 from topo.kit.metrics import counter, gauge
@@ -40,12 +47,13 @@ from topo.kit.secrets import as_token
 from topo.kit.threads import off_loop
 from topo.model.errors import Refusal
 
-PATH = "/api/dcim/cables/"
-PAGE = 1000
-PAGE_BYTES = 16 << 20
-"""A cable between two interfaces has about 2 kB."""
-MAX_PAGES = 1000
-READING_S = 600.0
+_PAGE: Final = {"limit": "200"}
+"""Either took up to 0.1 s for a cable, on a machine that was busy with other work."""
+PAGE_S = 120.0
+PAGE_BYTES = 4 << 20
+"""An object of any of the lists has about 2 kB."""
+MAX_PAGES = 5000
+READING_S = 3600.0
 POLL_S = 300.0
 """Plans differ when people edit them."""
 RETRY_S = 10.0
@@ -61,6 +69,8 @@ def netbox_settings(address: str, token_file: Path, ca_file: Path | None) -> Clu
         token_file=token_file.name,
         ca_file=ca_file,
         max_answer_bytes=PAGE_BYTES,
+        read_timeout_s=PAGE_S,
+        request_timeout_s=PAGE_S,
         flags=NETBOX_FLAGS,
     )
 
@@ -103,7 +113,7 @@ class NetBoxPlan:
                 plan = await self._read(transport)
         except TimeoutError:
             fix = "is it overloaded?"
-            refusal = Refusal(f"not all is read in {READING_S:g} s", f"GET {PATH}", fix)
+            refusal = Refusal(f"not all is read in {READING_S:g} s", f"GET {CABLES}", fix)
             error = TroubleError(TroubleKind.TIMEOUT, refusal)
             self._failed(error, take)
             raise error from None
@@ -120,37 +130,42 @@ class NetBoxPlan:
 
     async def _read(self, transport: Transport) -> CablePlan:
         """Return the plan that all pages make. Raises `TroubleError`."""
-        pages = NetBoxPages()
-        for _ in range(MAX_PAGES):
-            seen = pages.seen
-            body = await self._page(transport, seen)
-            refused = await off_loop(partial(_add, pages, body))
-            if refused is not None:
-                raise TroubleError(TroubleKind.CONTENT, refused)
-            if pages.is_last or pages.seen == seen:
-                break
-        plan = await off_loop(pages.plan)
+        first = await self._page(transport, CABLES, {"limit": "1"})
+        found = NautobotCables() if MARK.encode() in first else NetBoxCables()
+        for path, query in found.queries.items():
+            await self._read_list(transport, path, query, found.lists[path])
+        plan = await off_loop(found.plan)
         if isinstance(plan, Refusal):
             raise TroubleError(TroubleKind.CONTENT, plan)
         return plan
 
-    async def _page(self, transport: Transport, offset: int) -> bytes:
+    async def _read_list(
+        self, transport: Transport, path: str, query: Mapping[str, str], pages: ListPages
+    ) -> None:
+        for _ in range(MAX_PAGES):
+            seen = pages.seen
+            body = await self._page(transport, path, {**query, **_PAGE, "offset": str(seen)})
+            refused = await off_loop(partial(_add, pages, path, body))
+            if refused is not None:
+                raise TroubleError(TroubleKind.CONTENT, refused)
+            if pages.is_last or pages.seen == seen:
+                return
+
+    async def _page(self, transport: Transport, path: str, query: Mapping[str, str]) -> bytes:
         token = await credential(self._settings, self._settings.token_file, as_token)
         scheme = "Bearer" if token.startswith("nbt_") else "Token"
         question = ManagerQuestion(
-            path=PATH,
-            query={"limit": str(PAGE), "offset": str(offset), "ordering": "id"},
-            headers={"Authorization": f"{scheme} {token}"},
+            path=path, query=query, headers={"Authorization": f"{scheme} {token}"}
         )
         reply = await transport.ask(question)
         if reply.status in (401, 403):
-            fix = f"put a token that may read cables into {NETBOX_FLAGS.prefix}-token-file"
-            refusal = Refusal(f"NetBox refuses our token ({reply.status})", f"GET {PATH}", fix)
+            fix = f"put a token that may view these into {NETBOX_FLAGS.prefix}-token-file"
+            refusal = Refusal(f"the peer refuses our token ({reply.status})", f"GET {path}", fix)
             raise TroubleError(TroubleKind.UNAUTHORIZED, refusal, reply.retry_after_s)
         if reply.status != 200:
-            raise status_trouble(reply, f"GET {PATH}", NETBOX_FLAGS)
+            raise status_trouble(reply, f"GET {path}", NETBOX_FLAGS)
         return reply.body
 
 
-def _add(pages: NetBoxPages, body: bytes) -> Refusal | None:
-    return pages.add(decoded(body, f"GET {PATH}", NETBOX_FLAGS))
+def _add(pages: ListPages, path: str, body: bytes) -> Refusal | None:
+    return pages.add(decoded(body, f"GET {path}", NETBOX_FLAGS))

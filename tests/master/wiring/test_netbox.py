@@ -1,4 +1,4 @@
-"""A live NetBox as the plan: whole readings alone count, and its token goes to it alone."""
+"""A live NetBox or Nautobot as the plan: whole readings alone count, its token goes to it alone."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,11 +19,11 @@ CABLES = [NetBoxCable(7, ("a", "1"), ("b", "1")), NetBoxCable(9, ("c", "1"), ("d
 
 @asynccontextmanager
 async def compared(
-    tmp_path: Path, token_flag: str
+    tmp_path: Path, token_flag: str, *, is_nautobot: bool = False
 ) -> AsyncIterator[tuple[SimulatedNetBox, Master]]:
-    """A NetBox with pages of one cable, and a master that sees two pairs."""
+    """One of the two with pages of one cable, and a master that sees two pairs."""
     (tmp_path / "token").write_text(f"{TOKEN}\n")
-    async with netbox(tmp_path / "netbox", CABLES, TOKEN) as peer:
+    async with netbox(tmp_path / "netbox", CABLES, TOKEN, is_nautobot=is_nautobot) as peer:
         peer.max_page = 1
         flags = (
             f"--wiring-netbox-address={peer.url}",
@@ -53,12 +53,13 @@ async def warned(master: Master, *words: str) -> None:
     await eventually(is_told)
 
 
+@pytest.mark.parametrize("is_nautobot", [False, True])
 async def test_cables_of_all_pages_are_the_plan_and_what_people_edit_is_followed(
-    tmp_path: Path, token_flag: str
+    tmp_path: Path, token_flag: str, *, is_nautobot: bool
 ) -> None:
-    async with compared(tmp_path, token_flag) as (peer, master):
+    async with compared(tmp_path, token_flag, is_nautobot=is_nautobot) as (peer, master):
         assert (await counts(master, {}))["planned"] == 2
-        assert [each["offset"] for each in peer.asked[:4]] == ["0", "1", "0", "1"]
+        assert [each.get("offset") for each in peer.asked[:6]] == [None, "0", "1"] * 2
         peer.cables = [replace_end(CABLES[0], "d"), replace_end(CABLES[1], "b")]
         await counts(master, {"swap": 2})
         polls = await measured(master, "topo_master_netbox_polls_total")
@@ -79,8 +80,8 @@ async def test_a_reading_that_is_not_whole_takes_nothing_away(
     faults = (
         (lambda at: web.Response(status=500) if at else None, "answers 500"),
         (changed, "there twice"),
-        (shrunk, "1 of 2 cables"),
-        (lambda at: web.json_response([1]) if at else None, "no cables as NetBox"),
+        (shrunk, "1 of 2 objects"),
+        (lambda at: web.json_response([1]) if at else None, "no pages of /api/dcim/cables/"),
         (lambda at: web.Response(text="{") if at else None, "not JSON"),
     )
     async with compared(tmp_path, token_flag) as (peer, master):

@@ -1,4 +1,4 @@
-"""Cables as NetBox's REST API answers them: by pages, between what it calls terminations."""
+"""Cables as the REST API of NetBox or Nautobot answers them, by pages."""
 
 import json
 from typing import Any
@@ -33,6 +33,46 @@ def uplink(number: int, host: str = "gpu-01") -> dict[str, Any]:
     return cable(number, [termination(host, f"eth{number}")], end, label=f"R{number}")
 
 
+def nautobot(number: int, host: str = "gpu-01", **more: Any) -> dict[str, list[Any]]:
+    """The same cable as `uplink`, as the lists of Nautobot have it."""
+
+    def brief(kind: str, name: str) -> dict[str, Any]:
+        return {"id": f"id-of-{name}", "object_type": kind, "url": "https://nautobot/api/"}
+
+    def named(kind: str, name: str, text: str) -> dict[str, Any]:
+        return {**brief(kind, name), "display": text, "name": text}
+
+    ends = {"a": (host, f"eth{number}"), "b": ("leaf-01", f"swp{number}")}
+    cable = brief("dcim.cable", f"cable-{number}") | {
+        "label": f"R{number}",
+        "status": brief("extras.status", "connected"),
+        "terminations": {f"{side}1": brief("dcim.interface", "x") for side in ends},
+    }
+    for side, (_, port) in ends.items():
+        cable[f"termination_{side}_type"] = "dcim.interface"
+        cable[f"termination_{side}_id"] = f"id-of-{port}"
+    return {
+        "cables": [cable | more],
+        "interfaces": [
+            named("dcim.interface", port, port) | {"device": brief("dcim.device", device)}
+            for device, port in ends.values()
+        ],
+        "devices": [named("dcim.device", device, device) for device, _ in ends.values()],
+        "statuses": [
+            named("extras.status", word, word.title()) for word in ("connected", "decommissioning")
+        ],
+    }
+
+
+def nautobot_pages(*cables: dict[str, list[Any]], size: int = 2) -> str:
+    """The pages of all four lists of these cables."""
+    text = []
+    for name in cables[0]:
+        found = {each["id"]: each for cable in cables for each in cable[name]}
+        text.append(paged(*found.values(), size=size))
+    return "\n".join(text)
+
+
 def paged(*cables: Any, size: int = 2) -> str:
     """Pages of so many cables, one after another."""
     parts = [cables[at : at + size] for at in range(0, len(cables), size)] or [()]
@@ -60,14 +100,60 @@ def test_cables_of_all_pages_are_the_plan_with_their_labels() -> None:
     assert found.notes == ()
 
 
-def test_pages_that_are_not_all_or_cut_are_refused() -> None:
+def test_cables_of_nautobot_are_those_of_netbox() -> None:
+    found = read_plan(nautobot_pages(*map(nautobot, range(1, 6))))
+    netbox = read_plan(paged(*map(uplink, range(1, 6))))
+    assert isinstance(found, CablePlan), found
+    assert found == netbox
+
+
+@pytest.mark.parametrize("name", ["interfaces", "devices", "statuses"])
+def test_an_object_of_nautobot_that_is_in_no_list_is_refused(name: str) -> None:
+    """It came after its list was read, or the token may not view it."""
+    cable = nautobot(1)
+    found = read_plan(nautobot_pages(cable | {name: cable[name][1:]}))
+    assert isinstance(found, Refusal)
+    assert "is in no list" in found.what
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"termination_a_type": "dcim.rearport"},
+        {"termination_b_type": None, "termination_b_id": None},
+        {"status": {"id": "id-of-decommissioning"}},
+        {"terminations": {"a1": {}, "b1": {}, "b2": {}}},
+    ],
+)
+def test_what_of_nautobot_is_not_between_two_interfaces_is_passed_over(more: Any) -> None:
+    found = read_plan(nautobot_pages(nautobot(1), nautobot(2, **more)))
+    assert isinstance(found, CablePlan)
+    assert (len(found.cables), "1 cables" in found.notes[0]) == (1, True)
+
+
+def test_an_interface_of_a_module_is_passed_over() -> None:
+    cable = nautobot(2)
+    cable["interfaces"][0]["device"] = None
+    found = read_plan(nautobot_pages(nautobot(1), cable))
+    assert isinstance(found, CablePlan)
+    assert len(found.cables) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (paged(*map(uplink, range(1, 6))), "a_terminations"),
+        (nautobot_pages(*map(nautobot, range(1, 4))), "termination_a_type"),
+    ],
+    ids=["netbox", "nautobot"],
+)
+def test_pages_that_are_not_all_or_cut_are_refused(text: str, key: str) -> None:
     """Wherever the text ends, and whichever page is left out."""
-    text = paged(*map(uplink, range(1, 6)))
-    for end in range(text.index("a_terminations") + 16, len(text)):
+    for end in range(text.index(key) + 16, len(text)):
         if text[end:].strip():
             assert isinstance(read_plan(text[:end]), Refusal), end
     pages = text.split("\n{")
-    for left_out in range(3):
+    for left_out in range(len(pages)):
         rest = [page for nth, page in enumerate(pages) if nth != left_out]
         assert isinstance(read_plan("\n{".join(rest).lstrip("{").join(["{", ""])), Refusal)
     assert isinstance(read_plan(text + text), Refusal)

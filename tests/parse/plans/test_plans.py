@@ -14,6 +14,7 @@ FOLDER = Path(__file__).resolve().parents[3].parent / "shared/data/fabrics/plans
 OURS = "a_node,a_port,z_node,z_port,rate,label,a_rack,z_rack\n"
 CVT = "A-Node Name,A-Type,A-Port,Z-Node Name,Z-Type,Z-Port\n"
 NETBOX = "side_a_device,side_a_type,side_a_name,side_b_device,side_b_type,side_b_name\n"
+EXPORT = "ID,Label,Termination A,Termination B,Status,Type,Device A,Device B,Rack A,Rack B,Site A\n"
 PAIR = (End("gpu-01", "mlx5_0"), End("leaf-01", "1"))
 
 
@@ -32,6 +33,7 @@ def cables(text: str) -> tuple[PlannedCable, ...]:
         "Rack,U,Name,HCA/Port,Rack,U,Name,Port\n1,2,gpu-01,mlx5_0,R1,3,leaf-01,1\n",
         f"{NETBOX}gpu-01,dcim.interface,mlx5_0,leaf-01,dcim.interface,1\n",
         f"id,label,{NETBOX}7,,gpu-01,dcim.interface,mlx5_0,leaf-01,dcim.interface,1\n",
+        f"{EXPORT}7,,mlx5_0,1,Connected,,gpu-01,leaf-01,,,s\n",
         'graph f { "gpu-01":"mlx5_0" -- "leaf-01":"1" [bfd=on] }\n',
         "strict graph f\n{\n// a -- b\n gpu-01:mlx5_0 -- leaf-01:1;\n}\n",
         "DGX gpu-01\n   mlx5_0 -4x-100G-> MQM9700 leaf-01 1\n",
@@ -78,6 +80,19 @@ def test_what_cannot_be_a_plan_is_refused_with_its_line(text: str, where: str, w
     assert found.where == where
     assert word in found.what
     assert found.fix
+
+
+def test_an_export_of_netbox_has_racks_and_passes_over_what_is_no_plain_cable() -> None:
+    rows = (
+        "7,C7,eth0,swp1,Connected,,gpu-01,leaf-01,R1,R2,s",
+        '8,,"eth1, eth2",swp2,Connected,,gpu-01,leaf-01,R1,R2,s',
+        "9,,eth3,swp3,Decommissioning,,gpu-01,leaf-01,R1,R2,s",
+        "10,,eth4,,Connected,,gpu-01,,R1,,s",
+    )
+    found = read_plan(EXPORT + "\n".join(rows))
+    assert isinstance(found, CablePlan)
+    assert [(each.label, each.racks) for each in found.cables] == [("C7", ("R1", "R2"))]
+    assert "3 cables" in found.notes[0]
 
 
 def test_cables_of_panels_are_passed_over_and_told() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from topo.facts.plans import dot, netbox_pages, tables, topo_file
+from topo.facts.plans import dot, nautobot_cables, netbox_cables, tables, topo_file
 from topo.facts.plans.plan import CablePlan
 from topo.model.errors import Refusal
 
@@ -12,7 +12,8 @@ _FORMATS: tuple[tuple[_Recognises, _Read], ...] = (
     (tables.recognises, tables.read),
     (dot.recognises, dot.read),
     (topo_file.recognises, topo_file.read),
-    (netbox_pages.recognises, netbox_pages.read),
+    (netbox_cables.recognises, netbox_cables.read),
+    (nautobot_cables.recognises, nautobot_cables.read),
 )
 
 
@@ -23,5 +24,5 @@ def read_plan(text: str) -> CablePlan | Refusal:
             return read(text)
     what = "no plan of cables that is known here"
     fix = "give CSV with the header a_node,a_port,z_node,z_port, a CVT or NetBox CSV, DOT, .topo, "
-    fix += "or the cables of NetBox's API"
+    fix += "or the cables of the API of NetBox or Nautobot"
     return Refusal(what, "line 1", fix)

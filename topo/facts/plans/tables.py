@@ -5,10 +5,12 @@
 | ours | `a_node,a_port,z_node,z_port`, and of choice `rate`, `label`, `a_rack`, `z_rack` |
 | UFM Cable Validation Tool, Ethernet | `A-Node Name,A-Type,A-Port,Z-Node Name,Z-Type,Z-Port` |
 | the same, InfiniBand | `Rack,U,Name,HCA/Port,Rack,U,Name,Port`: names come twice, so by position |
-| NetBox, cables | `side_a_device,side_a_type,side_a_name,side_b_device,…` |
+| NetBox, import of cables | `side_a_device,side_a_type,side_a_name,side_b_device,…` |
+| NetBox, export of all data | `ID,Label,Termination A,Termination B,…,Device A,…,Rack A,…` |
 
-Sources: UFM CVT user manual 1.5, "Point-to-point file"; NetBox 4, "Cable import". Between commas or
-semicolons or tabs, in quotes or not. O(size).
+Sources: UFM CVT user manual 1.5, "Point-to-point file"; NetBox 4.4.10, "Cable import" and what its
+list of cables exports, which does not say what is an interface. Between commas or semicolons or
+tabs, in quotes or not. O(size).
 """
 
 import csv
@@ -22,7 +24,9 @@ _OURS = ("a_node", "a_port", "z_node", "z_port")
 _CVT = ("a-node name", "a-type", "a-port", "z-node name", "z-type", "z-port")
 _CVT_IB = ("rack", "u", "name", "hca/port", "rack", "u", "name", "port")
 _NETBOX = tuple(f"side_{side}_{what}" for side in "ab" for what in ("device", "type", "name"))
+_NETBOX_EXPORT = ("id", "label", "termination a", "termination b", "device a", "device b", "status")
 _INTERFACE = "dcim.interface"
+_LEAVING = "decommissioning"
 
 Row = tuple[int, Sequence[str]]
 """The number of a line, and its cells."""
@@ -81,7 +85,7 @@ _Make = Callable[[Row, Mapping[str, int]], PlannedCable | None]
 
 def _layout(header: tuple[str, ...]) -> tuple[int, _Make] | None:
     """Return how many cells a row must have, and what makes a cable of it."""
-    for names, make in ((_OURS, _ours), (_NETBOX, _netbox)):
+    for names, make in ((_OURS, _ours), (_NETBOX, _netbox), (_NETBOX_EXPORT, _netbox_export)):
         if set(names) <= set(header):
             return max(map(header.index, names)) + 1, make
     if header[: len(_CVT)] == _CVT:
@@ -119,3 +123,15 @@ def _netbox(row: Row, at: Mapping[str, int]) -> PlannedCable | None:
         return None
     one, other = (End(named[f"side_{side}_device"], named[f"side_{side}_name"]) for side in "ab")
     return PlannedCable(one, other, line, label=named.get("label", ""))
+
+
+def _netbox_export(row: Row, at: Mapping[str, int]) -> PlannedCable | None:
+    line, cells = row
+    named = {name: cells[number] for name, number in at.items() if number < len(cells)}
+    one, other = (End(named[f"device {side}"], named[f"termination {side}"]) for side in "ab")
+    # Of several interfaces at an end the names stand in one cell.
+    is_plain = all(end.device and end.port and "," not in end.port for end in (one, other))
+    if not is_plain or named["status"].casefold() == _LEAVING:
+        return None
+    racks = (named.get("rack a", ""), named.get("rack b", ""))
+    return PlannedCable(one, other, line, racks=racks, label=named["label"])
