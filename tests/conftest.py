@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from tests.secrecy import HEARD, leaks, listen
@@ -97,20 +97,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """
     if any(map(item.get_closest_marker, ("slow", "e2e"))) and not _names_its_mark(item.path):
         raise pytest.UsageError(f"{item.nodeid} is slow or e2e: write `mark.…` into its file")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Trace the first variant of a test, and no property.
-
-    The others run the same lines again, at twice the price; the floors of coverage are met without.
-    """
-    traced = set()
-    for item in items:
-        function = item.nodeid.partition("[")[0]
-        if function in traced or is_hypothesis_test(getattr(item, "function", None)):
-            item.add_marker(pytest.mark.no_cover)
-        traced.add(function)
 
 
 def _folder(unit: str) -> str:
