@@ -17,7 +17,7 @@ from master.inspection.rights import (
 from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.schedulers.topologies import PUBLISHED_TOPOLOGIES
 from tests.helm.chart import NAMESPACE, Allowed, allowed, cases, golden
-from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.annotation_keys import HELD_KINDS, AnnotationKeys
 from topo.publish import gpu_annotations
 from topo.publish.node_labels import every_key, label_keys
 
@@ -109,7 +109,7 @@ def test_a_clean_up_takes_away_what_masters_write_and_reads_nothing_else(case: s
     by_label = {each.plural for each in (DEVICE_TAINT_RULES, *PUBLISHED_TOPOLOGIES)}
     labelled = {(plural, verb, "") for plural in by_label for verb in ("list", "delete")}
     assert labelled <= made
-    held = {(plural, verb, "") for plural in ("jobs", "jobsets") for verb in ("list", "patch")}
+    held = {(plural, verb, "") for plural in HELD_KINDS.values() for verb in ("list", "patch")}
     assert held <= made
     assert made - gates - labelled - held == {
         ("nodes", "list", ""),

@@ -32,8 +32,14 @@ ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 Kueue v0.19.2, pkg/constants/constants.go."""
 MOST_GATE_CHARS = 63
 """Such a name is at most so long (pkg/util/webhook/validation_admissiongatedby.go)."""
-HELD_KINDS = {("batch/v1", "Job"): "jobs", ("jobset.x-k8s.io/v1alpha2", "JobSet"): "jobsets"}
-"""The kinds that are held before their quota, with their plurals."""
+HELD_KINDS = {
+    ("batch/v1", "Job"): "jobs",
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"): "jobsets",
+    ("ray.io/v1", "RayCluster"): "rayclusters",
+}
+"""The kinds that are held before their quota, with their plurals: of each Kueue makes one Workload
+of the templates that were stamped. Of a TrainJob it makes one of those of its runtime, of a
+LeaderWorkerSet one for each group (`PodSets` of their integrations in v0.19.2)."""
 OF_KUEUE = frozenset({"kueue.x-k8s.io/podset", KUEUE_QUEUE})
 """Labels of pods whose job Kueue admits. Source: Kueue v0.19, `apis/kueue/v1beta2`."""
 CONSUMES = (

@@ -2,8 +2,8 @@
 
 import base64
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,13 @@ _SECRETS = f"/api/v1/namespaces/{_KUBEFLOW}/secrets"
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One controller: its program, its Go module, its definitions there, and its flags."""
+    """One controller: its program, its Go module, its definitions there, its flags and settings."""
 
     name: str
     module: str
     definitions: tuple[str, ...]
     flags: Callable[[Path], tuple[str, ...]]
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 KUBERAY = Operator(
@@ -41,6 +42,8 @@ KUBERAY = Operator(
         *(f"--kubeconfig={kubeconfig}", "--enable-leader-election=false"),
         *("--metrics-addr=0", "--health-probe-bind-address=0"),
     ),
+    # It waits 30 s for a pod that it made and Kueue took away, and then for its next look.
+    environment={"RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV": "10"},
 )
 TRAINING = Operator(
     name="training-operator",
@@ -67,7 +70,7 @@ async def install(cluster: Cluster, api: Api, *operators: Operator) -> list[Prog
         folder = module_folder(OPERATORS, each.module)
         await define(api, *(folder / path for path in each.definitions))
         argv = (str(OPERATORS.program(each.name)), *each.flags(cluster.files.kubeconfig))
-        program = Program(each.name, argv, cluster.files.log(each.name))
+        program = Program(each.name, argv, cluster.files.log(each.name), each.environment)
         if each is TRAINING:
             program.argv += (f"--webhook-server-port={free_ports((0,))[0]}",)
             await _give_certificates(cluster, api, program)

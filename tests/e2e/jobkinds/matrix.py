@@ -41,7 +41,7 @@ from topo.sim.worlds.presets import world as made
 CONTROLLERS = "--controllers=labels,hypernodes,nomination,kueue-topologies,kueue-workloads"
 SCHEDULERS = ("kube", "volcano", "kueue", HELD, "volcano-native", "kueue-native")
 SERVED: Mapping[str, Sequence[str]] = {
-    HELD: ("job", "jobset"),
+    HELD: ("job", "jobset", "raycluster"),
     "volcano-native": ("volcano-job",),
     "kueue-native": (
         *("job", "jobset", "trainjob", "leaderworkerset", "statefulset"),

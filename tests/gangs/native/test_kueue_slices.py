@@ -15,6 +15,7 @@ from topo.gangs.admission.outcome import Result
 from topo.gangs.job_kinds.deployment import DEPLOYMENT
 from topo.gangs.job_kinds.job_set import job_set
 from topo.gangs.job_kinds.kinds import job_kind
+from topo.gangs.job_kinds.ray_cluster import RAY_CLUSTER
 from topo.gangs.job_kinds.train_job import TRAIN_JOB, relay
 from topo.gangs.job_kinds.training_operator import MPI_JOB, PYTORCH_JOB
 from topo.gangs.terms import Way
@@ -270,6 +271,16 @@ def test_a_nominated_job_in_a_queue_is_held_before_its_quota_beside_others(
     after = patched(made, admitted(made, HOLDS).patch)
     assert after["metadata"]["annotations"][HELD_BY] == wanted
     assert admitted(after, HOLDS).result is Result.UNCHANGED, "a second review changes nothing"
+
+
+@pytest.mark.parametrize("owner", ["", "RayJob"])
+def test_a_ray_cluster_in_a_queue_is_held_but_for_one_that_a_job_made(owner: str) -> None:
+    found = jobs.ray_cluster((4, 1))
+    found["metadata"]["labels"] = {f"{KUEUE}/queue-name": "queue"}
+    if owner:
+        found["metadata"]["ownerReferences"] = [{"kind": owner, "controller": True}]
+    after = patched(found, admit_job(found, RAY_CLUSTER.parts(found), HOLDS).patch)
+    assert (HELD_BY in after["metadata"]["annotations"]) == (not owner)
 
 
 def test_no_other_job_is_held() -> None:

@@ -50,6 +50,8 @@ _SLICED = {
 """The kinds of which each template is one pod set, whose pods Kueue knows by an index. Workers of
 Ray have none for it, and each pod of a Deployment is a workload of its own."""
 _RELAYING = "TrainJob"
+_ADMITTED_ABOVE = frozenset({_RELAYING, "RayJob", "RayService"})
+"""What is made of one of these is a part of it, with no quota of its own."""
 _OF_USERS = (
     SLICE_LEVEL,
     SLICE_SIZE,
@@ -66,11 +68,15 @@ def is_queued(job: Mapping[str, Any], parts: JobParts) -> bool:
 
     It admits the JobSet of a TrainJob by the TrainJob, whose pods are then sliced already.
     """
-    metadata = mapping(job.get("metadata"))
-    owners = [mapping(each).get("kind") for each in sequence(metadata.get("ownerReferences"))]
-    is_relayed = _RELAYING in owners and bool(chosen_by_user(parts.templates, {}))
-    is_labelled = bool(mapping(metadata.get("labels")).get(KUEUE_QUEUE))
-    return (is_labelled or is_relayed) and not parts.has_pod_group
+    labels = mapping(mapping(job.get("metadata")).get("labels"))
+    is_relayed = _RELAYING in _owners(job) and bool(chosen_by_user(parts.templates, {}))
+    return (bool(labels.get(KUEUE_QUEUE)) or is_relayed) and not parts.has_pod_group
+
+
+def _owners(job: Mapping[str, Any]) -> set[str]:
+    """Return the kinds of the objects that the job is made of."""
+    found = sequence(mapping(job.get("metadata")).get("ownerReferences"))
+    return {str(mapping(each).get("kind")) for each in found}
 
 
 def takes_slices(job: Mapping[str, Any]) -> bool:
@@ -81,12 +87,14 @@ def takes_slices(job: Mapping[str, Any]) -> bool:
 def held(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> tuple[Operation, ...]:
     """Return the operations that hold a job before its quota, beside those who hold it already.
 
-    Kueue lets names be added only when a job is made.
+    Kueue lets names be added only when a job is made. What is a part of another job, such as the
+    RayCluster of a RayJob, has no quota of its own.
     """
     name = rules.keys.whole_groups
     if not rules.holds_jobs or not is_queued(job, parts) or len(name) > MOST_GATE_CHARS:
         return ()
-    if (job.get("apiVersion"), job.get("kind")) not in HELD_KINDS:
+    is_part = not _ADMITTED_ABOVE.isdisjoint(_owners(job))
+    if is_part or (job.get("apiVersion"), job.get("kind")) not in HELD_KINDS:
         return ()
     annotations = mapping(mapping(job.get("metadata")).get("annotations"))
     names = ",".join(dict.fromkeys([*holders(annotations), name]))
