@@ -56,6 +56,7 @@ from master.kube.objects import (
 )
 from master.kube.rate import RequestRate
 from master.kube.reading import read, read_all
+from master.kube.schedulers.node_features import NODE_FEATURES
 from master.kube.schedulers.topologies import PUBLISHED_TOPOLOGIES
 from master.kube.schedulers.workloads import HELD
 from master.kube.writing.removed_objects import RemovedObjects
@@ -93,7 +94,7 @@ UNHEARD_S = 2.0
 BINDING_S = 20.0
 """Opened pods are bound in seconds; labels that they select are kept for this long."""
 RETRY_S = 1.0
-_MORE = (DEVICE_TAINT_RULES, *PUBLISHED_TOPOLOGIES)
+_MORE = (DEVICE_TAINT_RULES, *PUBLISHED_TOPOLOGIES, NODE_FEATURES)
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -431,7 +432,7 @@ async def _remove_labelled(
     """Delete the objects that our label marks, of this namespace if they have one; note `names`."""
     ours = f"{managed_by(cluster.domain)}={PRODUCT}"
     namespace = cluster.namespace if resource.namespaced else ""
-    may_lack = not resource.namespaced
+    may_lack = resource is not CONFIG_MAPS
     found = await cluster.objects(resource, namespace, may_lack=may_lack, labelSelector=ours)
     writes = _deletions(resource, found, removed)
     await _together(cluster, writes)

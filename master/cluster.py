@@ -71,6 +71,7 @@ from master.kube.schedulers.composite_groups import (
     CompositeGroupObject,
     GroupTrees,
 )
+from master.kube.schedulers.node_features import NODE_FEATURES, NodeFeatureObject
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS, SchedulingGroupObject
 from master.kube.schedulers.topologies import KUEUE_FLAVORS, TopologyObject
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES, PodGroupObject, QueueObject
@@ -103,6 +104,7 @@ from topo.model.conditions.master import MasterCondition
 from topo.model.rest.topology import WarningDocument
 from topo.placement.capacity.node_room import NodeRoom
 from topo.publish.event_series import Reporter
+from topo.publish.node_features import node_of
 
 WARN_AFTER_S = 30.0
 """A watch breaks now and then and recovers within seconds; a longer failure is a warning."""
@@ -152,6 +154,8 @@ class Cluster:
     """Ours; the kind does not exist where the chart does not define it."""
     topologies: Mapping[str, Mapping[Resource[Any], Reflector[Any]]]
     """Of other schedulers: what is followed for each format that is switched on."""
+    node_features: Reflector[NodeFeatureObject]
+    """NFD's, of this master's namespace; only those that are called like ours are kept."""
     requests: Reflector[KnownRequest]
     """ProvisioningRequests of our class; the kind does not exist where nobody defined it."""
     templates: Reflector[KnownTemplate]
@@ -285,6 +289,13 @@ def build_cluster(
             }
             for name in FORMATS.keys() & set(settings.controllers)
         },
+        node_features=follow(
+            NODE_FEATURES,
+            scope=Scope(
+                namespace=settings.pod_namespace,
+                keep=lambda each: bool(node_of(each.metadata.name)),
+            ),
+        ),
         writer=Writer(client, written, rate=rate, clock=clock),
         gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
         reviews=TokenReviews(client.call, registry, nodes=MAX_NODES, clock=clock),
@@ -359,6 +370,8 @@ def cluster_controllers(
         suspected=lambda: engine.suspected,
         server_now=cluster.client.server_clock.now,
         topologies=cluster.topologies,
+        node_features=cluster.node_features,
+        namespace=settings.pod_namespace,
         nominates=settings.placement == "nomination",
         nomination=cache(partial(nomination, cluster)),
         provisioning=provisioning,

@@ -15,7 +15,7 @@ from master.admission.rotation import Rotation
 from master.admission.server import ANSWERS_BYTES, CONNECTIONS, admission_app
 from master.admission.tiers import KnownTiers
 from master.admission.volcano_config_check import ConfigMapName, SchedulerConfigReader
-from master.controllers.table import HYPERNODES, LABELS, POD_GROUPS, PROVISIONING
+from master.controllers.table import HYPERNODES, LABELLING, POD_GROUPS, PROVISIONING
 from master.kube.client import Caller
 from master.kube.dra.counts import DeviceCounts
 from master.kube.dra.gpus import GpuClaims
@@ -118,7 +118,7 @@ def _rules(
         holds_jobs=settings.hold_before_quota,
         gpu_resources=settings.policy.gpu_resources,
         way=Way(settings.placement),
-        label_keys=settings.label_keys if LABELS in settings.controllers else {},
+        label_keys=settings.label_keys if {*LABELLING} & {*settings.controllers} else {},
         named_group=partial(_named_group, named.groups, named.trees, keys),
         claim_template=claims.of_template,
         shared_claim=claims.of_claim,

@@ -16,6 +16,7 @@ from master.controllers.table import (
     GANG_OBJECTS,
     HYPERNODES,
     KUEUE_WORKLOADS,
+    NODE_FEATURES,
     NOMINATION,
     POD_GROUPS,
     PROVISIONING,
@@ -46,6 +47,7 @@ _FOLLOWED: Mapping[str, Callable[[Cluster], tuple[Reflector[Any], ...]]] = {
     POD_GROUPS: lambda cluster: (cluster.scheduling_groups, cluster.composite_groups),
     DEVICE_TAINTS: lambda cluster: (cluster.slices, cluster.taint_rules),
     **{name: partial(_of_topologies, name) for name in FORMATS},
+    NODE_FEATURES: lambda cluster: (cluster.node_features,),
     PROVISIONING: lambda cluster: (cluster.requests, cluster.templates),
     KUEUE_WORKLOADS: lambda cluster: cluster.of_kueue,
 }

@@ -27,12 +27,33 @@ AT_ONCE = 500
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptLabels:
+    """What a node keeps of its labels although nobody says it, as in `RetentionGrace`.
+
+    All, without any report of the node; those of fabrics beside the tree while its worker has said
+    nothing (`facts`).
+    """
+
+    keys: Mapping[Kind, str]
+    facts: Callable[[NodeName], NodeFacts | None]
+    grace: RetentionGrace
+
+    def of(self, forest: Forest, name: NodeName, present: Labels) -> Labels:
+        """Return those of its `present` labels of our keys that stay. O(kinds)."""
+        if self.grace.covers(forest, name):
+            return present
+        if self.grace.is_on and self.facts(name) is None:
+            of_tree = frozenset(self.keys.values())
+            return {key: value for key, value in present.items() if key not in of_tree}
+        return {}
+
+
 @dataclass(eq=False)
 class LabelComparer:
     """Requests a write for each node whose labels of our keys differ from the forest.
 
-    `keys` has the label of each kind of group. A node without any report keeps its labels, and one
-    whose worker has said nothing (`facts`) keeps those of fabrics beside the tree.
+    `keys` has the label of each kind of group.
 
     Server-side apply removes what this manager wrote once and no longer writes, so no history is
     needed after a restart. A label of ours that another program gave to a node in no group stays
@@ -44,8 +65,7 @@ class LabelComparer:
     forest: Callable[[], Forest]
     _: KW_ONLY
     keys: Mapping[Kind, str]
-    facts: Callable[[NodeName], NodeFacts | None]
-    grace: RetentionGrace
+    kept: KeptLabels
     _wanted: tuple[Forest | None, Mapping[NodeName, Labels]] = (None, {})
     _foreign: dict[str, Labels] = field(default_factory=dict)
     """By uid of the node: labels that stayed although they were not applied."""
@@ -59,7 +79,7 @@ class LabelComparer:
         """
         forest = self.forest()
         if forest is not self._wanted[0]:
-            self._wanted = forest, await off_loop(partial(_labels, forest, self.keys))
+            self._wanted = forest, await off_loop(partial(wanted_labels, forest, self.keys))
         wanted = self._wanted[1]
         present = self.nodes.objects
         if names is None:
@@ -71,7 +91,8 @@ class LabelComparer:
                 await asyncio.sleep(0)
             node, labels = present.get(("", name)), wanted.get(NodeName(name))
             if node is not None and labels is not None:
-                self._compare(node, {**self._kept(forest, node), **labels})
+                kept = self.kept.of(forest, NodeName(name), self._labels(node.metadata.labels))
+                self._compare(node, {**kept, **labels})
 
     def settled(self, settled: Settled) -> None:
         """Remember the labels that an apply left: they belong to another manager."""
@@ -88,17 +109,6 @@ class LabelComparer:
         else:
             self._foreign.pop(write.uid, None)
 
-    def _kept(self, forest: Forest, node: NodeObject) -> Labels:
-        """Return the labels that stay although nobody says them, as in `RetentionGrace`."""
-        name = NodeName(node.metadata.name)
-        if self.grace.covers(forest, name):
-            return self._labels(node.metadata.labels)
-        if self.grace.is_on and self.facts(name) is None:
-            of_tree = frozenset(self.keys.values())
-            present = self._labels(node.metadata.labels)
-            return {key: value for key, value in present.items() if key not in of_tree}
-        return {}
-
     def _compare(self, node: NodeObject, wanted: Labels) -> None:
         target = WriteTarget(NODES, node.metadata.name)
         present, uid = self._labels(node.metadata.labels), node.metadata.uid
@@ -114,5 +124,6 @@ class LabelComparer:
         return {key: labels[key] for key in self._ours if key in labels}
 
 
-def _labels(forest: Forest, keys: Mapping[Kind, str]) -> Mapping[NodeName, Labels]:
+def wanted_labels(forest: Forest, keys: Mapping[Kind, str]) -> Mapping[NodeName, Labels]:
+    """Return the labels of every node, also of fabrics beside the tree. O(nodes)."""
     return node_labels(forest, keys, forests_beside(forest))

@@ -7,14 +7,22 @@ from typing import Any, Protocol
 
 import prometheus_client as prom
 
-from master.controllers import annotations, device_taints, hypernodes, labels, topologies
+from master.controllers import (
+    annotations,
+    device_taints,
+    hypernodes,
+    labels,
+    node_features,
+    topologies,
+)
 from master.controllers.annotations import AnnotationComparer
 from master.controllers.controller import Controller
 from master.controllers.device_taints import DeviceTaintComparer, JudgedGpus
 from master.controllers.events import EventController
 from master.controllers.gang_objects import GangObjects
 from master.controllers.hypernodes import HyperNodeComparer
-from master.controllers.labels import LabelComparer
+from master.controllers.labels import KeptLabels, LabelComparer
+from master.controllers.node_features import NodeFeatureComparer
 from master.controllers.nomination.controller import Nomination
 from master.controllers.pod_groups import PodGroups
 from master.controllers.provisioning.controller import ProvisioningController
@@ -34,7 +42,9 @@ from master.kube.dra.taint_rules import DeviceTaintRuleObject
 from master.kube.gang_object import GangObject
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import HyperNodeObject, NodeObject
+from master.kube.reflector import Listed, StoreEvent
 from master.kube.schedulers.composite_groups import CompositeGroupObject
+from master.kube.schedulers.node_features import NodeFeatureObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.store import Store
 from master.kube.writing.writer import Settled, Writer
@@ -45,6 +55,7 @@ from topo.model.ids import Kind, NodeName
 from topo.model.machine import NodeFacts
 from topo.model.rest.topology import WarningDocument
 from topo.publish.event_series import Regarding, Reporter
+from topo.publish.node_features import node_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +93,10 @@ class ControllerView:
     """Returns Unix time by the clock of the API servers."""
     topologies: Mapping[str, TopologyStores]
     """What is followed for each format of topologies that is switched on."""
+    node_features: Store[NodeFeatureObject]
+    """Those of this master's namespace that are called like ours."""
+    namespace: str
+    """The namespace of this master."""
     nominates: bool
     """Whether jobs with groups are nominated, unless they say otherwise."""
     nomination: Callable[[], Nomination]
@@ -110,14 +125,13 @@ class Running:
     warnings: Callable[[], tuple[WarningDocument, ...]] = tuple
 
 
+def _kept_labels(view: ControllerView) -> KeptLabels:
+    return KeptLabels(view.label_keys, view.facts, view.grace)
+
+
 def _build_labels(view: ControllerView) -> Running:
     comparer = LabelComparer(
-        view.nodes,
-        view.writer,
-        view.forest,
-        keys=view.label_keys,
-        facts=view.facts,
-        grace=view.grace,
+        view.nodes, view.writer, view.forest, keys=view.label_keys, kept=_kept_labels(view)
     )
     controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
     view.writer.listen(labels.MANAGER, comparer.settled)
@@ -265,6 +279,33 @@ def _build_topologies(name: str, view: ControllerView) -> Running:
     return Running(controller, comparer.warnings)
 
 
+def _build_node_features(view: ControllerView) -> Running:
+    comparer = NodeFeatureComparer(
+        view.node_features,
+        view.nodes,
+        view.writer,
+        view.forest,
+        keys=view.label_keys,
+        domain=view.domain,
+        namespace=view.namespace,
+        kept=_kept_labels(view),
+        clock=view.grace.clock,
+    )
+    controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
+
+    def on_feature(event: StoreEvent[NodeFeatureObject]) -> None:
+        if isinstance(event, Listed):
+            controller.wake()
+        else:
+            controller.wake(node_of(event.object.metadata.name))
+
+    view.writer.follow(view.node_features)
+    view.writer.listen(node_features.MANAGER, lambda _: None)
+    view.nodes.subscribe(controller.on_object)
+    view.node_features.subscribe(on_feature)
+    return Running(controller, comparer.warnings)
+
+
 def _build_provisioning(name: str, view: ControllerView) -> Running:
     provisioning = view.provisioning.get(name)
     if provisioning is None:
@@ -276,6 +317,7 @@ LABELS, HYPERNODES = "labels", "hypernodes"
 NOMINATION, GANG_OBJECTS, POD_GROUPS = "nomination", "gang-objects", "pod-groups"
 DEVICE_TAINTS = "device-taints"
 HYPERNODE_ANNOTATIONS = "hypernode-annotations"
+NODE_FEATURES = "node-features"
 PROVISIONING, KUEUE_WORKLOADS = "provisioning", "kueue-workloads"
 ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     LABELS: _build_labels,
@@ -290,20 +332,24 @@ ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     "node-conditions": partial(_build_node_mark, lambda view: LinkCondition(view.server_now)),
     HYPERNODE_ANNOTATIONS: _build_hypernode_annotations,
     **{name: partial(_build_topologies, name) for name in topologies.FORMATS},
+    NODE_FEATURES: _build_node_features,
     **{each: partial(_build_provisioning, each) for each in (PROVISIONING, KUEUE_WORKLOADS)},
 }
 """By the name that `--controllers` takes."""
+LABELLING = (LABELS, NODE_FEATURES)
+"""By these the nodes get the labels of their groups: by the master, or by NFD."""
 OF_GANGS = (NOMINATION, GANG_OBJECTS, POD_GROUPS)
 OF_SUSPICION = ("node-taints", "node-conditions", HYPERNODE_ANNOTATIONS)
 ON_REQUEST = (
     *(*OF_GANGS, DEVICE_TAINTS, *OF_SUSPICION),
-    *(PROVISIONING, KUEUE_WORKLOADS, *topologies.FORMATS),
+    *(PROVISIONING, KUEUE_WORKLOADS, *topologies.FORMATS, NODE_FEATURES),
 )
 BY_DEFAULT = tuple(name for name in ROWS if name not in ON_REQUEST)
 """Gangs are placed only with the admission webhook, which is switched on separately; their objects
 need the definition of their kind, and PodGroups of Kubernetes a gate of it. Taints take nodes and
 GPUs from jobs, conditions and annotations are for those who read them, requests and workloads of
-Kueue book GPUs, and topologies are of schedulers that few clusters have."""
+Kueue book GPUs, topologies are of schedulers that few clusters have, and NFD's objects are as many
+as nodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from master.kube.objects import (
 )
 from master.kube.provisioning import POD_TEMPLATES, PROVISIONING_REQUESTS
 from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
+from master.kube.schedulers.node_features import NODE_FEATURES
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.schedulers.topologies import (
     CLUSTER_QUEUES,
@@ -159,6 +160,7 @@ RIGHTS = (
     Right(CLUSTER_QUEUES, ("list", "watch"), RightScope.CLUSTER, "kueue-topologies"),
     Right(KAI_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, "kai-topologies"),
     Right(KOORDINATOR_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, "koordinator-topologies"),
+    Right(NODE_FEATURES, _OWN_OBJECTS, RightScope.OWN, "node-features"),
     Right(PROVISIONING_REQUESTS, ("list", "watch"), RightScope.CLUSTER, PROVISIONING),
     Right(_REQUEST_STATUS, ("patch",), RightScope.CLUSTER, PROVISIONING),
     Right(POD_TEMPLATES, ("list", "watch"), RightScope.CLUSTER, PROVISIONING),
@@ -185,6 +187,7 @@ CONTROLLERS = CONTROLLERS_BY_DEFAULT | {
     "kueue-topologies",
     "kai-topologies",
     "koordinator-topologies",
+    "node-features",
     PROVISIONING,
     KUEUE_WORKLOADS,
 }

@@ -11,6 +11,7 @@ from master.controllers.table import (
     BY_DEFAULT,
     HYPERNODE_ANNOTATIONS,
     HYPERNODES,
+    NODE_FEATURES,
     NOMINATION,
     OF_GANGS,
     ROWS,
@@ -67,7 +68,7 @@ class ClusterSettings(ServiceSettings):
     """What the leader writes in Kubernetes: labels and annotations of nodes, HyperNodes of Volcano,
     Events, nominations of gangs' pods, objects and Kubernetes' own PodGroups of gangs, taints of
     broken GPUs, taints, conditions and annotations of what cannot be trusted, topologies of Kueue,
-    KAI and Koordinator; or none."""
+    KAI and Koordinator, objects of NFD; or none."""
     device_taint_effect: Annotated[
         Literal["None", "NoSchedule", "NoExecute"], Chart("topoDiscovery.master.deviceTaintEffect")
     ] = "None"
@@ -115,6 +116,9 @@ class ClusterSettings(ServiceSettings):
             fix = f"name {HYPERNODES} among them, too"
             what = f"{HYPERNODE_ANNOTATIONS} is for the objects of {HYPERNODES}, which is not on"
             return (Refusal(what, "--controllers", fix),)
+        if NODE_FEATURES in self.controllers and not self.pod_namespace:
+            fix = "give --pod-namespace, the one in which the objects are to be"
+            return (Refusal(f"{NODE_FEATURES} writes in no namespace", "--controllers", fix),)
         return ()
 
     def _label_refusals(self) -> tuple[Refusal, ...]:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
 
-from master.controllers.table import LABELS
+from master.controllers.table import LABELLING
 from master.settings.cluster import ClusterSettings
 from topo.discovery.label_families import (
     AUTO,
@@ -58,10 +58,11 @@ class GroupLabelSettings(ClusterSettings):
             fix = "give --kubernetes=on, or another --mode"
             where = "--mode" if self.mode is Mode.LABELS else WHERE
             return (Refusal(what, where, fix),)
-        written = every_key(self.label_keys) if LABELS in self.controllers else frozenset[str]()
+        by = next((name for name in LABELLING if name in self.controllers), "")
+        written = every_key(self.label_keys) if by else frozenset[str]()
         if circle := sorted(source.keys & written):
-            what = f"{circle[0]} is written by this master, which would read itself"
-            fix = f"name other labels, or leave {LABELS} out of --controllers"
+            what = f"{circle[0]} is written by {by} of this master, which would read itself"
+            fix = f"name other labels, or leave {by} out of --controllers"
             return (Refusal(what, WHERE, fix),)
         return ()
 

@@ -16,6 +16,7 @@ from master.controllers.controller import Controller
 from master.controllers.retention_grace import RetentionGrace
 from master.controllers.topologies import FORMATS, TopologyComparer, manager_of
 from master.kube.objects import NODES, Resource, collection_path
+from master.kube.schedulers.node_features import NODE_FEATURES
 from master.kube.schedulers.topologies import (
     CLUSTER_QUEUES,
     KOORDINATOR_TOPOLOGIES,
@@ -32,8 +33,7 @@ from topo.model.forest import Forest
 from topo.publish.node_labels import label_keys
 from topo.publish.topologies.koordinator import NAME
 
-PLURALS = {each.plural for each in PUBLISHED_TOPOLOGIES}
-KINDS = {each.kind for each in PUBLISHED_TOPOLOGIES}
+PUBLISHED = (*PUBLISHED_TOPOLOGIES, NODE_FEATURES)
 virtual = pytest.mark.virtual_time
 DOMAIN = "metax-tech.com"
 KUEUE, KOORDINATOR = "kueue-topologies", "koordinator-topologies"
@@ -271,17 +271,18 @@ async def test_a_queue_whose_nodes_kueue_chooses_is_told_where_gangs_are_nominat
 
 @virtual
 async def test_an_uninstall_takes_away_what_is_ours_of_each_kind_and_nothing_else() -> None:
-    api = ApiModel(served=frozenset(PLURALS))
-    for resource in PUBLISHED_TOPOLOGIES:
-        ours = {"labels": {f"{DOMAIN}/managed-by": "topo-master"}}
+    api = ApiModel(served=frozenset(each.plural for each in PUBLISHED))
+    for resource in PUBLISHED:
+        place = {"namespace": "topo"} if resource.namespaced else {}
+        ours = {"labels": {f"{DOMAIN}/managed-by": "topo-master"}, **place}
         api.add(resource, f"ours-{resource.kind}", metadata=ours)
-        api.add(resource, f"theirs-{resource.kind}")
+        api.add(resource, f"theirs-{resource.kind}", metadata=place)
     removed = await clean_up(
         CleanedCluster(client=api, namespace="topo", domain=DOMAIN, webhook="topo-admission")
     )
     left = {name for _, name in api.objects}
-    assert left == {f"theirs-{each.kind}" for each in PUBLISHED_TOPOLOGIES}
-    assert {*removed.more} == KINDS
+    assert left == {f"theirs-{each.kind}" for each in PUBLISHED}
+    assert {*removed.more} == {each.kind for each in PUBLISHED}
 
 
 NAMED = st.lists(st.sampled_from([BOTH, BOX_ONLY, FLY_ONLY, "theirs"]), max_size=2)

@@ -17,6 +17,7 @@ from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.gang_object import GANGS
 from master.kube.objects import HYPERNODES, NODES, PODS, collection_path
 from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
+from master.kube.schedulers.node_features import NODE_FEATURES
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.writing.writer import Writer, WriterMetrics
 from tests.kube.api_model import ApiModel
@@ -27,6 +28,7 @@ from topo.publish.event_series import Reporter
 from topo.publish.node_labels import label_keys
 
 WATCH_DELAY_S = 0.02
+NAMESPACE = "topo"
 ENOUGH_S = 60.0
 
 
@@ -116,6 +118,7 @@ async def _leading(
     domain: str = "metax-tech.com",
     forget_s: float = 86_400.0,
     has_volcano: bool = True,
+    has_nfd: bool = False,
     switched_on: Sequence[str] = ("labels", "hypernodes"),
 ) -> AsyncIterator[ClusterWorld]:
     loop, world.is_settled = asyncio.get_running_loop(), is_settled
@@ -153,6 +156,8 @@ async def _leading(
         suspected=lambda: world.suspected,
         server_now=lambda: 1_767_225_600.0 + loop.time(),
         topologies={},
+        node_features=ModelStore(world.api, NODE_FEATURES, delay_s=WATCH_DELAY_S, synced=has_nfd),
+        namespace=NAMESPACE,
         nominates=False,
         provisioning={},
         nomination=lambda: pytest.fail("no gangs are placed in this world"),

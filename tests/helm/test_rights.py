@@ -15,6 +15,7 @@ from master.inspection.rights import (
     rights,
 )
 from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
+from master.kube.schedulers.node_features import NODE_FEATURES
 from master.kube.schedulers.topologies import PUBLISHED_TOPOLOGIES
 from tests.helm.chart import NAMESPACE, Allowed, allowed, cases, golden
 from topo.gangs.annotation_keys import HELD_KINDS, AnnotationKeys
@@ -23,7 +24,7 @@ from topo.publish.node_labels import every_key, label_keys
 
 INSTALLED = sorted(set(cases()) - {"off"})
 MASTER = "topo-master"
-TOPOLOGIES = set(FORMATS)
+TOPOLOGIES = {*FORMATS, "node-features"}
 SUSPICION = {"node-taints", "node-conditions", "hypernode-annotations"}
 REQUESTS = {"provisioning", "kueue-workloads"}
 
@@ -106,7 +107,8 @@ def test_a_clean_up_takes_away_what_masters_write_and_reads_nothing_else(case: s
         ("pods", "list", ""),
         ("pods", "patch", ""),
     }
-    by_label = {each.plural for each in (DEVICE_TAINT_RULES, *PUBLISHED_TOPOLOGIES)}
+    labelled_kinds = (DEVICE_TAINT_RULES, *PUBLISHED_TOPOLOGIES, NODE_FEATURES)
+    by_label = {each.plural for each in labelled_kinds}
     labelled = {(plural, verb, "") for plural in by_label for verb in ("list", "delete")}
     assert labelled <= made
     held = {(plural, verb, "") for plural in HELD_KINDS.values() for verb in ("list", "patch")}

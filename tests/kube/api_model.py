@@ -22,6 +22,7 @@ from master.kube.errors import KubeError, error_of_answer
 from master.kube.gang_object import GANGS
 from master.kube.objects import HYPERNODES, NODES, Resource, collection_path
 from master.kube.provisioning import POD_TEMPLATES, PROVISIONING_REQUESTS
+from master.kube.schedulers.node_features import NODE_FEATURES
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.schedulers.topologies import (
     CLUSTER_QUEUES,
@@ -44,7 +45,7 @@ __all__ = ["STRATEGIC", "ApiModel", "Stored", "namespace_of"]
 DEFINED: tuple[Resource[Any], ...] = (
     *(HYPERNODES, POD_GROUPS, QUEUES, GANGS, SCHEDULING_GROUPS),
     *(KUEUE_TOPOLOGIES, KUEUE_FLAVORS, CLUSTER_QUEUES, KAI_TOPOLOGIES, KOORDINATOR_TOPOLOGIES),
-    *(PROVISIONING_REQUESTS, POD_TEMPLATES, WORKLOADS, ADMISSION_CHECKS),
+    *(PROVISIONING_REQUESTS, POD_TEMPLATES, WORKLOADS, ADMISSION_CHECKS, NODE_FEATURES),
     *(RESOURCE_SLICES, DEVICE_CLASSES, CLAIM_TEMPLATES, RESOURCE_CLAIMS, DEVICE_TAINT_RULES),
 )
 """What definitions and feature gates add to the stock kinds."""

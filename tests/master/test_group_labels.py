@@ -13,6 +13,7 @@ from topo.model.observation import CLUSTER_MANAGER, CLUSTER_NODES, CONFIG_FILE, 
 
 CLUSTER = ("--kubeconfig=/k", "--mode=labels")
 OWN = "metax-tech.com/dragonfly"
+BY_NFD = ("--controllers=node-features", "--pod-namespace=topo")
 
 
 def levels(*words: str) -> list[tuple[str, str]]:
@@ -69,6 +70,7 @@ def test_words_that_mean_no_labels_are_refused_with_the_fix(words, part):
         (["--mode=dragonfly", "--group-labels=gke"], "--group-labels", "--kubernetes=on"),
         ([*CLUSTER, "--group-labels=topo"], "--group-labels", "leave labels out"),
         ([*CLUSTER, f"--group-labels={OWN}"], "--group-labels", "leave labels out"),
+        ([*CLUSTER, *BY_NFD, f"--group-labels={OWN}"], "--group-labels", "leave node-features out"),
     ],
 )
 def test_labels_that_cannot_be_read_or_that_we_write_are_refused(flags, where, part):

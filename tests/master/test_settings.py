@@ -122,6 +122,7 @@ def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst
         ([f"--domain={'a' * 249}"], "--domain", "of 248 characters at most"),
         (["--controllers=label"], "--controllers", "did you mean labels?"),
         (["--controllers=none,labels"], "--controllers", "write none, or the names"),
+        (["--controllers=node-features"], "--controllers", "--pod-namespace"),
         (["--label-names=dragonfly"], "--label-names", "<kind>=<label>"),
         (["--label-names==a/b"], "--label-names", "<kind>=<label>"),
         (["--label-names=node=a/b"], "--label-names", "<kind>=<label>"),

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from topo.model.forest import Forest
-from topo.model.ids import Kind, NodeName
+from topo.model.ids import FABRICS, Kind, NodeName
 from topo.publish.names import MAX_DNS_NAME_CHARS, is_dns_name
-from topo.publish.node_labels import NO_FABRICS, Fabrics, fabric_keys, node_labels
+from topo.publish.node_labels import NO_FABRICS, Fabrics, Labels, fabric_keys, node_labels
 
 API_VERSION = "nfd.k8s-sigs.io/v1alpha1"
 NODE_NAME_LABEL = "nfd.node.kubernetes.io/node-name"
@@ -38,29 +38,44 @@ def node_features(
 
     A node is left out whose name is no label value or no part of an object's name.
     """
-    names = {key: str(kind) for kind, key in keys.items()}
-    for fabric in beside:
-        names |= {key: f"{fabric}-{kind}" for kind, key in fabric_keys(fabric, keys).items()}
+    names = element_names(keys)
     for name, labels in node_labels(forest, keys, beside).items():
         if labels and can_name(name):
-            elements = {names[key]: value for key, value in labels.items()}
             yield {
                 "apiVersion": API_VERSION,
                 "kind": "NodeFeature",
                 "metadata": {
-                    "name": f"{_PREFIX}{name}",
+                    "name": object_name(name),
                     "namespace": namespace,
                     "labels": {NODE_NAME_LABEL: name, MANAGED_BY[0]: MANAGED_BY[1]},
                 },
-                "spec": {
-                    "labels": dict(labels),
-                    "features": {
-                        "flags": {},
-                        "attributes": {FEATURE: {"elements": elements}},
-                        "instances": {},
-                    },
-                },
+                "spec": feature_spec(labels, names),
             }
+
+
+def element_names(keys: Mapping[Kind, str]) -> Mapping[str, str]:
+    """Return what each label is called among the elements: the kind, after a further fabric."""
+    names = {key: str(kind) for kind, key in keys.items()}
+    for fabric in FABRICS:
+        names |= {key: f"{fabric}-{kind}" for kind, key in fabric_keys(fabric, keys).items()}
+    return names
+
+
+def feature_spec(labels: Labels, names: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return the `spec` of a node with these labels; `names` are those of their elements."""
+    elements = {names[key]: value for key, value in labels.items()}
+    features = {"flags": {}, "attributes": {FEATURE: {"elements": elements}}, "instances": {}}
+    return {"labels": dict(labels), "features": features}
+
+
+def object_name(node: str) -> str:
+    """Return the name of a node's object. NFD's own worker has one called like the node."""
+    return f"{_PREFIX}{node}"
+
+
+def node_of(name: str) -> str:
+    """Return the node whose object has this name; "" for one that is not called like ours."""
+    return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else ""
 
 
 def can_name(node: NodeName) -> bool:

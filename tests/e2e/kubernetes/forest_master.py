@@ -29,8 +29,13 @@ RULES = (
         "resources": ["hypernodes"],
         "verbs": ["list", "watch", "create", "patch", "delete"],
     },
+    {
+        "apiGroups": ["nfd.k8s-sigs.io"],
+        "resources": ["nodefeatures"],
+        "verbs": ["list", "watch", "create", "patch", "delete"],
+    },
 )
-"""What the chart grants to a master that leads and writes labels and HyperNodes."""
+"""What the chart grants to a master that leads and writes labels, HyperNodes and NodeFeatures."""
 
 Tree = Mapping[str, Mapping[str, Sequence[str]]]
 """Switchbox → dragonfly → nodes, as the config file is written here."""

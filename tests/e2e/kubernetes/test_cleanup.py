@@ -21,6 +21,11 @@ from tests.e2e.kubernetes.forest_master import (
     wanted_hypernodes,
     wanted_labels,
 )
+from tests.e2e.kubernetes.node_features import (
+    collection,
+    node_feature,
+    node_features_served,
+)
 from tests.support.waiting import CEILING_S, eventually
 
 RULES = (
@@ -33,12 +38,17 @@ RULES = (
     },
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "delete"]},
     {
+        "apiGroups": ["nfd.k8s-sigs.io"],
+        "resources": ["nodefeatures"],
+        "verbs": ["list", "delete"],
+    },
+    {
         "apiGroups": ["coordination.k8s.io"],
         "resources": ["leases"],
         "verbs": ["get", "create", "update", "delete"],
     },
 )
-"""What a clean-up needs; the chart grants the last two in its namespace."""
+"""What a clean-up needs; the chart grants the last three in its namespace."""
 TERM_S = 16.0
 FIRST: Tree = {"switchbox-1": VENDOR["switchbox-1"]}
 OURS = {"metax-tech.com/managed-by": "topo-master"}
@@ -90,10 +100,16 @@ async def test_nothing_is_left_and_what_others_wrote_stays(
     await api.create(f"/api/v1/namespaces/{namespace}/configmaps", state)
     theirs = {"metadata": {"name": "their-config"}, "data": {"x": "y"}}
     await api.create(f"/api/v1/namespaces/{namespace}/configmaps", theirs)
+    async with node_features_served(api):
+        for name, of in (("topo-node-sample1", OURS), ("node-sample1", {})):
+            await api.create(collection(namespace), node_feature(name, of, {"labels": {FLY: "a"}}))
 
-    code, said = await clean(cluster, namespace, tmp_path)
-    assert (code, await traces(api)) == (0, []), said
-    assert "4 nodes, 3 HyperNodes and 1 ConfigMaps" in said
+        code, said = await clean(cluster, namespace, tmp_path)
+        assert (code, await traces(api)) == (0, []), said
+        assert "4 nodes, 1 NodeFeature, 3 HyperNodes and 1 ConfigMaps" in said
+        assert [each["metadata"]["name"] for each in await api.items(collection(namespace))] == [
+            "node-sample1"
+        ]
     assert {name: of for name, of in (await labels(api)).items() if of} == {
         "node-sample5": {FLY: "by-hand"}
     }

@@ -12,8 +12,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from master.controllers.table import BY_DEFAULT
 from tests.e2e.controlplane.client import MERGE, Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster, account_access
+from tests.e2e.kubernetes.node_features import (
+    collection,
+    node_feature,
+    node_features_served,
+)
 from tests.helm.chart import CHART, ON, built_helm, run
 from tests.support.waiting import eventually
 
@@ -22,6 +28,7 @@ NODE = "/api/v1/nodes/node-sample1"
 GATE, THEIRS = {"name": "metax-tech.com/placement"}, {"name": "example.com/quota"}
 PLACED = "metax-tech.com/Placed"
 FORMER = "example.com/former"
+CONTROLLERS = (*BY_DEFAULT, "nomination", "gang-objects", "node-features")
 _FORBIDDEN, _POLICY = 403, 422
 _WRITTEN_BY_THE_SERVER = ("managedFields", "resourceVersion", "generation")
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -89,8 +96,11 @@ async def accounts(
         await api.create(pods, {"metadata": metadata, "spec": {**spec, "containers": containers}})
     kubeconfig = ("--kubeconfig", str(cluster.files.kubeconfig))
     install = partial(run, built_helm(), "install", "topo", str(CHART), "-n", namespace)
-    former = ("--set", f"topoDiscovery.master.formerKeys={{{FORMER}}}")
-    done = await asyncio.to_thread(partial(install, *ON, *former, *kubeconfig, home=tmp_path))
+    master_is = "topoDiscovery.master"
+    former = ("--set", f"{master_is}.formerKeys={{{FORMER}}}")
+    writes = ("--set", f"{master_is}.controllers={{{','.join(CONTROLLERS)}}}")
+    flags = (*ON, *former, *writes, *kubeconfig)
+    done = await asyncio.to_thread(partial(install, *flags, home=tmp_path))
     assert done.returncode == 0, done.stderr
 
     async def is_running() -> bool:
@@ -222,7 +232,9 @@ async def test_gates_of_others_and_pods_that_ask_for_nothing_stay(accounts: Acco
         )
 
 
-async def test_a_master_changes_no_hypernode_event_or_lease_of_others(accounts: Accounts) -> None:
+async def test_a_master_changes_no_hypernode_event_lease_or_nodefeature_of_others(
+    accounts: Accounts,
+) -> None:
     master, namespace = accounts.of[MASTER], accounts.pods.rpartition("/")[0]
     nodes = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
     of_space = namespace.replace("/api/v1", "")
@@ -252,9 +264,40 @@ async def test_a_master_changes_no_hypernode_event_or_lease_of_others(accounts: 
         await master.create(leases, {"metadata": {"name": MASTER}})
     finally:
         await accounts.admin.delete(f"{nodes}/theirs")
+    await _says_groups_alone(accounts)
 
 
 OURS = {"metax-tech.com/managed-by": MASTER}
+
+
+_BEYOND_GROUPS: tuple[Mapping[str, Any], ...] = (
+    {"spec": {"labels": {"example.com/pair": "a"}}},
+    {"spec": {"features": {"attributes": {"cpu.model": {"elements": {"a": "b"}}}}}},
+    {"spec": {"features": {"flags": {"cpu.cpuid": {"elements": {"AVX": {}}}}}}},
+    {"spec": {"features": {"instances": {"pci.device": {"elements": []}}}}},
+)
+
+
+async def _says_groups_alone(accounts: Accounts) -> None:
+    """What stands in a NodeFeature NFD's master writes on the node."""
+    master, cleanup = accounts.of[MASTER], accounts.of[CLEANUP]
+    at = collection(accounts.pods.split("/")[4])
+    async with node_features_served(accounts.admin):
+        labels = {"metax-tech.com/dragonfly": "d", "metax-tech.com/scale-out-leaf": "l"}
+        groups = {"topo.groups": {"elements": {"dragonfly": "d", "scale-out-leaf": "l"}}}
+        features = {"flags": {}, "attributes": groups, "instances": {}}
+        spec = {"labels": labels, "features": features}
+        await master.create(at, node_feature("ours", OURS, spec))
+        await accounts.admin.create(at, node_feature("theirs", {}, spec))
+        for patch in (*_BEYOND_GROUPS, {"metadata": {"labels": dict.fromkeys(OURS)}}):
+            assert await _changes(accounts, ADMIN, f"{at}/ours", patch), patch
+            assert await _is_refused(master, f"{at}/ours", patch), patch
+        assert await _is_refused(master, f"{at}/theirs", {"metadata": {"labels": OURS}})
+        for account in (master, cleanup):
+            with pytest.raises(ApiError) as kept:
+                await account.call("DELETE", f"{at}/theirs")
+            assert kept.value.status == _POLICY
+        await cleanup.call("DELETE", f"{at}/ours")
 
 
 def _hypernode(name: str, labels: Mapping[str, str]) -> Mapping[str, Any]:

@@ -121,6 +121,20 @@ class MasterCondition(Condition):
         "flavor without `topologyName` in it",
         _NOTE,
     )
+    NODE_FEATURES_UNSERVED = Row(
+        "node-features-unserved",
+        "NodeFeatures are to be written for NFD, and the API server has none: NFD makes no labels "
+        "of groups ([why](kubernetes.md#nodefeatures))",
+        "install Node Feature Discovery, or take node-features out of --controllers",
+        _NOTE,
+    )
+    NODE_FEATURE_CONFLICT = Row(
+        "node-feature-conflict",
+        "a NodeFeature of another owner has the name of ours, which is not written",
+        "delete it: ours is made at once. Those of `topo export` go by `kubectl delete "
+        "nodefeatures -l app.kubernetes.io/managed-by=topo-export`",
+        _NOTE,
+    )
     ADMISSION_CERTIFICATE = Row(
         "admission-certificate",
         "the admission webhook has no certificate, one that API servers do not trust, or one that "
