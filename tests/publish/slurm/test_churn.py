@@ -54,18 +54,19 @@ class World:
         return fly // 4, fly
 
     def forest(self) -> Forest:
+        inside: dict[tuple[int, int], list[str]] = {}
+        for node, place in self.at.items():
+            if place is not None:
+                inside.setdefault(place, []).append(node)
         boxes: dict[int, dict[str, list[str]]] = {}
         alone: dict[int, list[str]] = {}
-        for node, place in self.at.items():
-            if place is None:
-                continue
-            number, fly = place
+        for (number, fly), nodes in inside.items():
             if fly < 0:
-                alone.setdefault(number, []).append(node)
-            else:
-                name = self.called.get(place, f"fly-{fly}")
-                name = name if name not in boxes.get(number, {}) else f"{name}-{fly}"
-                boxes.setdefault(number, {}).setdefault(name, []).append(node)
+                alone[number] = nodes
+                continue
+            name = self.called.get((number, fly), f"fly-{fly}")
+            name = name if name not in boxes.get(number, {}) else f"{name}-{fly}"
+            boxes.setdefault(number, {})[name] = nodes
         roots, taken = [], set[str]()
         for number in sorted({*boxes, *alone}):
             name = self.called.get(number, f"box-{number}")

@@ -4,12 +4,13 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.publish.forests import VENDOR, box, fly, forest
+from tests.publish.slurm.test_churn import CHANGES, NODES, World
 from tests.publish.slurm.verdicts import hosts
 from tests.support.ports import free_ports
 from tests.support.waiting import eventually_in_a_thread
@@ -42,9 +43,10 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 TopologyPlugin=topology/{plugin}
 MpiDefault=none
-NodeName=node-[1-16] NodeAddr=127.0.1.[1-16] CPUs=1 State=UNKNOWN
+NodeName={nodes} NodeAddr=127.0.1.[1-{count}] CPUs=1 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES
 """
+VENDOR_NODES = [f"node-{number}" for number in range(1, 17)]
 
 
 class Slurm:
@@ -62,9 +64,10 @@ class Slurm:
         self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
         self.process: subprocess.Popen[bytes] | None = None
 
-    def configure(self, plugin: str) -> None:
-        """The plugin of topology that it starts with."""
-        text = CONF.format(**self._words, folder=self.folder, plugin=plugin)
+    def configure(self, plugin: str, nodes: Sequence[str] = VENDOR_NODES) -> None:
+        """The plugin of topology that it starts with, and its nodes."""
+        words = {"nodes": compress(nodes), "count": len(nodes), "plugin": plugin}
+        text = CONF.format(**self._words, folder=self.folder, **words)
         (self.folder / "slurm.conf").write_text(text)
 
     def start(self) -> None:
@@ -128,6 +131,19 @@ def tree(world: Forest, there: str = "") -> str:
     return made.text
 
 
+def switches_in(text: str) -> dict[str, tuple[list[str], list[str]]]:
+    """The switches of a file, as slurmctld shows them: each with the nodes of all below it."""
+    lines = [line.split() for line in text.splitlines() if line.startswith("SwitchName=")]
+    rows = [dict(word.replace('"', "").split("=", 1) for word in words) for words in lines]
+    own = {row["SwitchName"]: hosts(row.get("Nodes", "")) for row in rows}
+    below = {row["SwitchName"]: hosts(row.get("Switches", "")) for row in rows}
+
+    def all_nodes(name: str) -> list[str]:
+        return own[name] + [node for inner in below[name] for node in all_nodes(inner)]
+
+    return {name: (sorted(all_nodes(name)), below[name]) for name in own}
+
+
 def test_slurmctld_runs_with_each_tree_and_has_exactly_its_groups(slurm: Slurm) -> None:
     first = tree(VENDOR)
     slurm.topology.write_text(first)
@@ -157,6 +173,25 @@ def test_slurmctld_runs_with_each_tree_and_has_exactly_its_groups(slurm: Slurm) 
     assert shown["dragonfly-1"] == ([], [])
     assert sorted(shown["cluster"][1]) == ["dragonfly-9", "node-node-5", "switchbox-1"]
     assert sorted(shown["cluster"][0]) == ["node-1", "node-10", "node-3", "node-4", "node-5"]
+
+
+@pytest.mark.parametrize("changes", [25, pytest.param(CHANGES, marks=pytest.mark.deep)])
+def test_slurmctld_has_the_groups_of_a_forest_that_changes_at_random(
+    slurm: Slurm, changes: int
+) -> None:
+    slurm.configure("tree", NODES)
+    world = World(seed=3)
+    text = tree(world.forest())
+    slurm.topology.write_text(text)
+    slurm.start()
+    slurm.wait_for("cluster")
+    for _ in range(changes):
+        world.change()
+        text = tree(world.forest(), text)
+        if text != slurm.topology.read_text():
+            slurm.topology.write_text(text)
+            slurm.control("reconfigure")
+        slurm.wait(lambda text=text: slurm.switches() == switches_in(text))
 
 
 def test_slurmctld_reads_a_line_of_sixteen_thousand_characters(slurm: Slurm) -> None:
