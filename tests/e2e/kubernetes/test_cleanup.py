@@ -92,6 +92,8 @@ async def traces(api: Api) -> list[str]:
 async def test_nothing_is_left_and_what_others_wrote_stays(
     cluster: Cluster, api: Api, namespace: str, tmp_path: Path
 ) -> None:
+    # Nodes remember masters of earlier tests: their labels went one by one, and left no field.
+    await clean(cluster, namespace, tmp_path)
     async with forest_master(cluster, namespace, tmp_path, FIRST):
         await eventually(lambda: _is_whole(api, FIRST))
     hand_made = {"metadata": {"labels": {"own": "stays", FLY: "by-hand"}}}
