@@ -12,7 +12,7 @@ from itertools import chain, combinations, pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import discovery, groups, shape, together
@@ -75,24 +75,35 @@ class Tiers:
     truth: dict[str, set[frozenset[str]]]
 
 
+SMALL = st.lists(st.integers(1, 3), min_size=1, max_size=3)
+LARGE = st.lists(st.integers(1, 16), min_size=4, max_size=8)
+"""Leaves by pod."""
+
+
 @st.composite
-def tiered_fabrics(draw: st.DrawFn) -> Tiers:
+def tiered_fabrics(
+    draw: st.DrawFn,
+    leaves: st.SearchStrategy[list[int]] = SMALL,
+    sizes: tuple[int, ...] = (1, 2, 2, 3),
+) -> Tiers:
     """A fat tree, a dragonfly+ (spines cabled to those of each other pod), or two planes of one.
 
     Cables between switches are cut at random; each leaf and each pod keeps one.
     """
-    leaves_of = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    leaves_of = draw(leaves)
     planes = draw(st.sampled_from((1, 2)))
     has_cores = draw(st.booleans())
     hosts = {
-        (pod, leaf): [f"h{pod}{leaf}{n}" for n in range(draw(st.sampled_from((1, 2, 2, 3))))]
+        (pod, leaf): [f"h{pod}-{leaf}-{n}" for n in range(draw(st.sampled_from(sizes)))]
         for pod, leaves in enumerate(leaves_of)
         for leaf in range(leaves)
     }
     adapters: dict[str, list[str]] = {name: [] for names in hosts.values() for name in names}
     fabric = Fabric()
     for plane in range(planes):
-        spines = [[fabric.switch(f"p{plane}-s{pod}-{n}") for n in (0, 1)] for pod in range(3)]
+        spines = [
+            [fabric.switch(f"p{plane}-s{pod}-{n}") for n in (0, 1)] for pod in range(len(leaves_of))
+        ]
         for (pod, leaf), names in hosts.items():
             switch = fabric.switch(f"p{plane}-l{pod}-{leaf}")
             for spine in spines[pod][: draw(st.sampled_from((1, 2)))]:
@@ -130,6 +141,17 @@ def test_random_fat_trees_dragonflies_plus_and_planes_have_their_groups_of_each_
     fabric: Tiers,
 ) -> None:
     """A dragonfly+ has no core: its pods are joined by cables between their spines."""
+    _hold_to_truth(fabric)
+
+
+@pytest.mark.deep
+@settings(max_examples=20)
+@given(tiered_fabrics(LARGE, (8, 16)))
+def test_fabrics_of_a_thousand_hosts_have_their_groups_of_each_tier(fabric: Tiers) -> None:
+    _hold_to_truth(fabric)
+
+
+def _hold_to_truth(fabric: Tiers) -> None:
     state = discovery(Mode.FABRIC)
     state.advance(0.0, listed(fabric.adapters), dumped(*fabric.dumps))
     state.validate()
@@ -137,6 +159,29 @@ def test_random_fat_trees_dragonflies_plus_and_planes_have_their_groups_of_each_
     for group in groups(state).values():
         found[str(group.kind)].add(frozenset(_names(group)))
     assert found == fabric.truth
+
+
+@pytest.mark.parametrize("lost", range(1, 9))
+def test_a_spine_that_lost_cables_to_leaves_of_its_pod_accuses_none_and_splits_none(
+    lost: int,
+) -> None:
+    """Also where most leaves of the pod have one spine left, beside those that have two."""
+    fabric, adapters = Fabric(), {}
+    core = fabric.switch("core")
+    for pod in (0, 1):
+        spines = [fabric.switch(f"s{pod}-{n}") for n in (0, 1)]
+        for leaf in range(8):
+            switch, host = fabric.switch(f"l{pod}-{leaf}"), f"h{pod}-{leaf}"
+            adapters[host] = [fabric.adapter(f"{host} mlx5_0")]
+            fabric.plug(adapters[host][0], switch)
+            for spine in spines if pod or leaf >= lost else spines[:1]:
+                fabric.trunk(switch, spine)
+        fabric.trunk(spines[0], core)
+    state = discovery(Mode.FABRIC)
+    state.advance(0.0, listed(adapters), dumped(fabric.dump(adapters["h0-0"][0])))
+    found = {frozenset(_names(g)) for g in groups(state).values() if g.kind == "spine"}
+    assert found == {frozenset(f"h{pod}-{leaf}" for leaf in range(8)) for pod in (0, 1)}
+    assert [each for source in state.snapshot.sources for each in source.warnings] == []
 
 
 @given(

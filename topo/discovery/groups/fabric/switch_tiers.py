@@ -15,7 +15,7 @@ if both ends have one rank. With the cables of tier 2 some groups are connected:
 group; with those of tier 3 too a *core* group, and so on. A tier that connects nothing new is left
 out, and a group that no cable connects has no groups around it. A cable is *astray*, and counts
 from the tier above on, where a group has it to a switch whose other groups mostly share no second
-switch with it, while those of another switch do.
+switch with it, while those of another switch do and have no cable to the first one.
 
 Why that is right: where each adapter of a host has a leaf of its own (rails), the hosts of a unit
 share all leaves, and none alone says who is near; where a host has one leaf, all hosts on it do.
@@ -36,7 +36,7 @@ which is not more than half, and is in no group.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain, combinations, pairwise
@@ -277,33 +277,49 @@ def _astray(upward: Sequence[Trunk], parts: Iterable[frozenset[Guid]]) -> set[Tr
     """Return the cables by which a part is alone where most parts have nothing else with it.
 
     Parts that share two switches above are alike. A cable is astray if most other parts of its
-    switch are not like its part, and most of those of another switch are.
+    switch are not like its part, and most of those of another switch are, but have no cable to the
+    first one. So a spine that lost its cables to most leaves of its pod accuses nobody: the leaves
+    that it still has all hang on the other spines, too.
     """
     part_of = {each: part for part in parts for each in part}
     above: defaultdict[frozenset[Guid], set[Guid]] = defaultdict(set)
     for lower, higher in upward:
         above[part_of[lower]].add(higher)
+    under: defaultdict[Guid, Counter[frozenset[Guid]]] = defaultdict(Counter)
     numbers = Counter(map(frozenset, above.values()))
-    under: defaultdict[Guid, list[frozenset[Guid]]] = defaultdict(list)
-    for switches in numbers:
+    for switches, number in numbers.items():
         for each in switches:
-            under[each].append(switches)
-    doubted: set[tuple[frozenset[Guid], Guid]] = set()
-    for switches in numbers:
-        alone, at_home = [], False
-        for each in switches:
-            others = sum(numbers[other] for other in under[each]) - 1
-            alike = sum(numbers[other] for other in under[each] if len(other & switches) > 1)
-            alike -= len(switches) > 1
-            at_home = at_home or 2 * alike > others
-            if 2 * alike < others:
-                alone.append(each)
-        doubted |= {(switches, each) for each in alone if at_home}
+            under[each][switches] = number
+    doubted = {(switches, each) for switches in numbers for each in _foreign(switches, under)}
     return {
         (lower, higher)
         for lower, higher in upward
         if (frozenset(above[part_of[lower]]), higher) in doubted
     }
+
+
+def _foreign(
+    switches: frozenset[Guid], under: Mapping[Guid, Counter[frozenset[Guid]]]
+) -> Iterator[Guid]:
+    """Yield those of the switches above a part to which its cable is astray.
+
+    `under`: how many parts have which switches above them, by each of these.
+    """
+    alone, homes = [], []
+    for each in switches:
+        others = under[each].total() - 1
+        alike = sum(n for other, n in under[each].items() if len(other & switches) > 1)
+        alike -= len(switches) > 1
+        if 2 * alike > others:
+            homes.append(each)
+        elif 2 * alike < others:
+            alone.append(each)
+    for each in alone:
+        for home in homes:
+            joined = sum(n for other, n in under[home].items() if each in other) - 1
+            if 2 * joined < under[home].total() - 1:
+                yield each
+                break
 
 
 def _ranks(wires: Wires, leaves: Iterable[Guid]) -> dict[Guid, int]:
