@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,10 @@ class Slurm:
             below = pairs.get("Switches", "")
             found[pairs["SwitchName"]] = (hosts(pairs.get("Nodes", "")), hosts(below))
         return found
+
+    def has_switches_of(self, text: str) -> bool:
+        """Whether it has exactly those of a file."""
+        return self.switches() == switches_in(text)
 
     def wait(self, holds: Callable[[], bool]) -> None:
         """Until that holds; told at once where slurmctld ended."""
@@ -191,7 +196,7 @@ def test_slurmctld_has_the_groups_of_a_forest_that_changes_at_random(
         if text != slurm.topology.read_text():
             slurm.topology.write_text(text)
             slurm.control("reconfigure")
-        slurm.wait(lambda text=text: slurm.switches() == switches_in(text))
+        slurm.wait(partial(slurm.has_switches_of, text))
 
 
 def test_slurmctld_reads_a_line_of_sixteen_thousand_characters(slurm: Slurm) -> None:
