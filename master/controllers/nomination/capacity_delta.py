@@ -70,7 +70,7 @@ class CapacityDelta:
     def changes(self, *, is_late: bool = False) -> Iterator[CapacityChanged]:
         """Yield what changed since the last call, as at most one event; O(touched nodes).
 
-        Growth that `is_late` is told by a later call.
+        With `is_late` a later call tells that the free capacity has grown.
         """
         self.read()
         has_grown = self._has_grown and not is_late

@@ -21,7 +21,7 @@ STEP_S = 0.0625
 
 
 class Gangs:
-    """Gangs of pods that have a node, and the clock of whoever waits for them."""
+    """Gangs of pods that have a node, and a clock that the test sets."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

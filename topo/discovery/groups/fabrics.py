@@ -11,8 +11,8 @@ what storage servers share is no group (`fabric.switch_tiers`).
 `FEEDS` is the table: who says what of which fabric. The mode names the first fabric; of the rows of
 another one the first whose source is listened to feeds it, for the whole cluster, since groups of
 two sources do not mix. In mode `config` the kinds of the file's groups name the first fabric, if
-all in which nodes stand are of one (`FABRIC_OF_KIND`). Else, and where labels make the tree, nobody
-says of which fabric its groups are, and there is one tree.
+all groups that hold nodes are of kinds of one fabric (`FABRIC_OF_KIND`). Else, and in mode
+`labels`, no source names the fabric of the groups, and there is one tree.
 
 Why no node is lost: a fabric that says nothing of a node leaves its path empty, and says why.
 
