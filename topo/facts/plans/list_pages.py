@@ -10,13 +10,20 @@ refused. Sources: NetBox 4.4 and Nautobot 3.2, "REST API", pagination. O(size).
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from topo.model.errors import Refusal
 
+LEAVING: Final = "decommissioning"
+"""The status of a cable that is no longer planned, in lower case."""
 _BLANK = re.compile(r"\s*")
 _FIX = "give all pages of {}, one after another: the first asks ?limit=200"
 _MALFORMED = "these are no pages of {} as NetBox or Nautobot answers them"
+
+
+def is_json_with(text: str, key: str) -> bool:
+    """Return whether a text is JSON that has this key, in its quotes, anywhere."""
+    return text.lstrip("\ufeff \t\r\n").startswith("{") and key in text
 
 
 class ListPages:

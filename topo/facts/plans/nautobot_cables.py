@@ -19,7 +19,14 @@ O(size).
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from topo.facts.plans.list_pages import ListPages, add_all, malformed, passed_over
+from topo.facts.plans.list_pages import (
+    LEAVING,
+    ListPages,
+    add_all,
+    is_json_with,
+    malformed,
+    passed_over,
+)
 from topo.facts.plans.netbox_cables import CABLES
 from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked
 from topo.model.errors import Refusal
@@ -35,7 +42,6 @@ _PATHS = {
     "dcim.device": _DEVICES,
     "extras.status": _STATUSES,
 }
-_LEAVING = "decommissioning"
 
 
 class _Cable(NamedTuple):
@@ -50,7 +56,7 @@ class _Cable(NamedTuple):
 
 def recognises(text: str) -> bool:
     """Return whether the text is JSON with cables of Nautobot."""
-    return text.lstrip("\ufeff \t\r\n").startswith("{") and MARK in text
+    return is_json_with(text, MARK)
 
 
 def read(text: str) -> CablePlan | Refusal:
@@ -119,7 +125,7 @@ class NautobotCables:
         for number, cable in enumerate(self._cables, 1):
             try:
                 one, other = self._end(cable.one), self._end(cable.other)
-                is_leaving = self._statuses[cable.status] == _LEAVING
+                is_leaving = self._statuses[cable.status] == LEAVING
             except KeyError as error:
                 what = f"{error.args[0]}, which cable {cable.id} is about, is in no list"
                 fix = "read all lists again, with a token that may view every object of them"

@@ -12,18 +12,17 @@ the model Cable. O(size).
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from topo.facts.plans.list_pages import ListPages, add_all, passed_over
+from topo.facts.plans.list_pages import LEAVING, ListPages, add_all, is_json_with, passed_over
 from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked
 from topo.model.errors import Refusal
 
 CABLES = "/api/dcim/cables/"
 _MARK = '"a_terminations"'
-_LEAVING = "decommissioning"
 
 
 def recognises(text: str) -> bool:
     """Return whether the text is JSON of cables."""
-    return text.lstrip("\ufeff \t\r\n").startswith("{") and _MARK in text
+    return is_json_with(text, _MARK)
 
 
 def read(text: str) -> CablePlan | Refusal:
@@ -48,7 +47,7 @@ class NetBoxCables:
     def _take(self, cable: Mapping[str, Any]) -> None:
         one, other = _end(cable["a_terminations"]), _end(cable["b_terminations"])
         status = cable.get("status") or {}
-        if one is None or other is None or status.get("value") == _LEAVING:
+        if one is None or other is None or status.get("value") == LEAVING:
             self._passed.append(str(cable["id"]))
             return
         label = str(cable.get("label") or "")

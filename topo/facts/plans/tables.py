@@ -17,6 +17,7 @@ import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from topo.facts.plans.list_pages import LEAVING
 from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked, rate_gbps
 from topo.model.errors import Refusal
 
@@ -26,7 +27,6 @@ _CVT_IB = ("rack", "u", "name", "hca/port", "rack", "u", "name", "port")
 _NETBOX = tuple(f"side_{side}_{what}" for side in "ab" for what in ("device", "type", "name"))
 _NETBOX_EXPORT = ("id", "label", "termination a", "termination b", "device a", "device b", "status")
 _INTERFACE = "dcim.interface"
-_LEAVING = "decommissioning"
 
 Row = tuple[int, Sequence[str]]
 """The number of a line, and its cells."""
@@ -131,7 +131,7 @@ def _netbox_export(row: Row, at: Mapping[str, int]) -> PlannedCable | None:
     one, other = (End(named[f"device {side}"], named[f"termination {side}"]) for side in "ab")
     # Of several interfaces at an end the names stand in one cell.
     is_plain = all(end.device and end.port and "," not in end.port for end in (one, other))
-    if not is_plain or named["status"].casefold() == _LEAVING:
+    if not is_plain or named["status"].casefold() == LEAVING:
         return None
     racks = (named.get("rack a", ""), named.get("rack b", ""))
     return PlannedCable(one, other, line, racks=racks, label=named["label"])
