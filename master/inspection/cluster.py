@@ -22,7 +22,7 @@ from master.inspection.objects import (
     OWN_DEPLOYMENTS,
     OWN_PODS,
     Review,
-    Workload,
+    WorkloadResource,
 )
 from master.inspection.rights import (
     CERTIFICATES,
@@ -111,19 +111,19 @@ class Inspection:
             self._problems.append(f"there is a {MASTER} in each of {', '.join(names)}")
         return names[0] if len(names) == 1 else ""
 
-    async def _deployment(self, found: Workload) -> WorkloadDocument:
+    async def _deployment(self, found: WorkloadResource) -> WorkloadDocument:
         status = found.status
         counts = (found.spec.replicas, status.updated_replicas, status.ready_replicas)
         return await self._workload(found, "Deployment", counts)
 
-    async def _daemon_set(self, found: Workload) -> WorkloadDocument:
+    async def _daemon_set(self, found: WorkloadResource) -> WorkloadDocument:
         status = found.status
         updated = status.updated_number_scheduled
         counts = (status.desired_number_scheduled, updated, status.number_ready)
         return await self._workload(found, "DaemonSet", counts)
 
     async def _workload(
-        self, found: Workload, kind: str, counts: tuple[int, int, int]
+        self, found: WorkloadResource, kind: str, counts: tuple[int, int, int]
     ) -> WorkloadDocument:
         labels = found.spec.selector.match_labels.items()
         query = {"labelSelector": ",".join(f"{key}={value}" for key, value in labels)}
@@ -168,7 +168,7 @@ class Inspection:
             renewing=renewing,
         )
 
-    async def _denied(self, master: Workload) -> tuple[DeniedDocument, ...] | None:
+    async def _denied(self, master: WorkloadResource) -> tuple[DeniedDocument, ...] | None:
         """Return the calls that the master's account may not make; None where that is unknown."""
         namespace, denied = master.metadata.namespace, []
         for right in rights(enabled_parts(master.flags)):

@@ -50,7 +50,7 @@ class _WorkloadStatus:
 
 
 @slim
-class Workload:
+class WorkloadResource:
     """A Deployment or a DaemonSet."""
 
     metadata: Metadata
@@ -146,8 +146,8 @@ class Review:
     status: _ReviewStatus = field(default_factory=_ReviewStatus)
 
 
-OWN_DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", Workload)
-OWN_DAEMON_SETS = Resource("apps/v1", "DaemonSet", "daemonsets", Workload)
+OWN_DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", WorkloadResource)
+OWN_DAEMON_SETS = Resource("apps/v1", "DaemonSet", "daemonsets", WorkloadResource)
 OWN_PODS = Resource("v1", "Pod", "pods", OwnPod)
 
 LABELLED_NODES = Resource("v1", "Node", "nodes", BareObject, namespaced=False)

@@ -30,7 +30,7 @@ from topo.provisioning.terms import NothingToBook, Terms
 from topo.provisioning.workloads import (
     WAITING_S,
     WAITS,
-    Check,
+    AdmissionCheck,
     CheckState,
     Workload,
     as_request,
@@ -59,7 +59,7 @@ def workload(**more: object) -> Workload:
 
 
 def checked(state: str = "Pending", message: str = "", hold: str = "") -> Workload:
-    return workload(true=(QUOTA,), checks=(Check("topo", state, message, 110.0, hold),))
+    return workload(true=(QUOTA,), checks=(AdmissionCheck("topo", state, message, 110.0, hold),))
 
 
 def phase_of(found: Workload) -> Phase | None:

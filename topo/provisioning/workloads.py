@@ -50,7 +50,7 @@ class CheckState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class AdmissionCheck:
     """An admission check of a workload; `hold` is the booking that it was made Ready for."""
 
     name: str
@@ -76,7 +76,7 @@ class Workload:
     pod_sets: tuple[tuple[str, int], ...]
     gates: tuple[str, ...] = ()
     true: tuple[tuple[str, float], ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[AdmissionCheck, ...] = ()
     is_active: bool = True
     is_leaving: bool = False
 
@@ -149,7 +149,7 @@ def _request(
     )
 
 
-def _progress(check: Check) -> int:
+def _progress(check: AdmissionCheck) -> int:
     """Return how far a check is: of several of ours the least counts, and one that is over.
 
     So is one in a state that a later Kueue may know.
@@ -157,7 +157,7 @@ def _progress(check: Check) -> int:
     return {CheckState.PENDING.value: 1, CheckState.READY.value: 2}.get(check.state, 0)
 
 
-def _read(check: Check) -> tuple[RequestCondition, ...]:
+def _read(check: AdmissionCheck) -> tuple[RequestCondition, ...]:
     """Return the conditions of a request that a check stands for."""
     accepted = _condition(Phase.ACCEPTED, check.since_s)
     if check.state == CheckState.READY:

@@ -34,7 +34,7 @@ from topo.model.errors import Refusal
 from topo.placement.job.request import Eligibility, Toleration
 from topo.provisioning.course import ProvisioningRequest, RequestUid
 from topo.provisioning.terms import Awaited, NothingToBook, Terms
-from topo.provisioning.workloads import Check, Workload, as_request
+from topo.provisioning.workloads import AdmissionCheck, Workload, as_request
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -215,8 +215,8 @@ def _workload(found: WorkloadObject, keys: AnnotationKeys) -> Workload:
     )
 
 
-def _check(found: CheckEntry, keys: AnnotationKeys) -> Check:
+def _check(found: CheckEntry, keys: AnnotationKeys) -> AdmissionCheck:
     holds = (each.annotations.get(keys.booking, "") for each in found.pod_set_updates)
     since_s = unix_s(found.last_transition_time) or 0.0
     hold = next((each for each in holds if each), "")
-    return Check(found.name, found.state, found.message, since_s, hold)
+    return AdmissionCheck(found.name, found.state, found.message, since_s, hold)
