@@ -56,14 +56,6 @@ from master.kube.objects import (
     Resource,
     parsed,
 )
-from master.kube.provisioning import (
-    POD_TEMPLATES,
-    PROVISIONING_REQUESTS,
-    KnownRequest,
-    KnownTemplate,
-    known_request,
-    known_template,
-)
 from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
 from master.kube.schedulers.composite_groups import (
@@ -72,6 +64,14 @@ from master.kube.schedulers.composite_groups import (
     GroupTrees,
 )
 from master.kube.schedulers.node_features import NODE_FEATURES, NodeFeatureObject
+from master.kube.schedulers.provisioning import (
+    POD_TEMPLATES,
+    PROVISIONING_REQUESTS,
+    KnownRequest,
+    KnownTemplate,
+    known_request,
+    known_template,
+)
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS, SchedulingGroupObject
 from master.kube.schedulers.topologies import KUEUE_FLAVORS, TopologyObject
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES, PodGroupObject, QueueObject

@@ -14,8 +14,8 @@ from master.controllers.nomination.cluster_changes import ClusterChanges
 from master.controllers.nomination.controller import Nomination, StatusParts
 from master.controllers.nomination.debounce import Debounce
 from master.controllers.nomination.ended_pods import EndedPods
-from master.controllers.nomination.gang_builder import GangContext
 from master.controllers.nomination.gang_reader import GangReader
+from master.controllers.nomination.gangs.context import GangContext
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.metrics import NominationMetrics
 from master.controllers.nomination.native import NativeGangs

@@ -21,8 +21,8 @@ from master.controllers.provisioning.workload_form import WorkloadForm
 from master.controllers.provisioning.workload_stores import WorkloadStores, WorkloadTerms
 from master.controllers.table import KUEUE_WORKLOADS, PROVISIONING
 from master.kube.objects import NodeObject
-from master.kube.provisioning import KnownRequest, KnownTemplate
 from master.kube.reflector import Reflector
+from master.kube.schedulers.provisioning import KnownRequest, KnownTemplate
 from master.kube.store import Store
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.ids import NodeName

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from master.booking.state import BookingState
-from master.controllers.nomination.eligibility import with_eligibility
+from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key, NodeObject
 from master.kube.reflector import Listed, StoreEvent

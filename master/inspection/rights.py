@@ -24,9 +24,9 @@ from master.kube.objects import (
     KubeObject,
     Resource,
 )
-from master.kube.provisioning import POD_TEMPLATES, PROVISIONING_REQUESTS
 from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
 from master.kube.schedulers.node_features import NODE_FEATURES
+from master.kube.schedulers.provisioning import POD_TEMPLATES, PROVISIONING_REQUESTS
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.schedulers.topologies import (
     CLUSTER_QUEUES,

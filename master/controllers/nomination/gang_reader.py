@@ -3,13 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from master.controllers.nomination.evictable import evictable_pods
-from master.controllers.nomination.gang_builder import (
-    GangContext,
-    asked_gpus,
-    awaited_quota,
-    build_gang,
-    first_of,
-)
+from master.controllers.nomination.gangs.builder import build_gang
+from master.controllers.nomination.gangs.context import GangContext
+from master.controllers.nomination.gangs.ranks import first_of
+from master.controllers.nomination.gangs.start_conditions import asked_gpus, awaited_quota
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.queues.quota import AskedGpus

@@ -22,8 +22,8 @@ from master.controllers.provisioning.metrics import ProvisioningMetrics
 from master.controllers.provisioning.terms import RequestReader
 from master.kube.gang_pod import ClusterPod, GangPod, NodeWants
 from master.kube.objects import EVENTS, Key
-from master.kube.provisioning import KnownRequest, KnownTemplate
 from master.kube.reflector import Changed, Listed, StoreEvent
+from master.kube.schedulers.provisioning import KnownRequest, KnownTemplate
 from master.kube.store import Store
 from master.kube.writing.write_queue import ECHO_S
 from master.kube.writing.writer import Settled, Writer

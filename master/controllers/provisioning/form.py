@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from master.kube.provisioning import PROVISIONING_REQUESTS, KnownRequest
+from master.kube.schedulers.provisioning import PROVISIONING_REQUESTS, KnownRequest
 from master.kube.schema.timestamps import timestamp
 from master.kube.store import Store
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget

@@ -8,7 +8,7 @@ from master.controllers.nomination.sources import Reservation
 from master.controllers.provisioning.bookings import RequestBookings
 from master.controllers.provisioning.terms import RequestReader
 from master.kube.objects import Key
-from master.kube.provisioning import KnownRequest
+from master.kube.schedulers.provisioning import KnownRequest
 from master.kube.store import Store
 from topo.gangs.annotation_keys import is_workload
 from topo.model.ids import NodeName

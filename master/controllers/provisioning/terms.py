@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Protocol
 
-from master.controllers.nomination.eligibility import with_eligibility
+from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import NodeWants, node_wants
 from master.kube.objects import NodeObject
-from master.kube.provisioning import KnownTemplate
+from master.kube.schedulers.provisioning import KnownTemplate
 from master.kube.store import Store
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.errors import Refusal

@@ -12,14 +12,14 @@ from typing import Any, Generic, TypeVar
 from master.controllers.provisioning.terms import TermsReader
 from master.kube.gang_pod import NodeWants
 from master.kube.objects import Key, KubeObject, Resource
-from master.kube.provisioning import (
+from master.kube.reflector import Changed, Listed, Listener, Removed, StoreEvent
+from master.kube.schedulers.provisioning import (
     POD_TEMPLATES,
     PROVISIONING_REQUESTS,
     KnownRequest,
     KnownTemplate,
     template_of,
 )
-from master.kube.reflector import Changed, Listed, Listener, Removed, StoreEvent
 from master.kube.schedulers.topologies import TopologyObject
 from master.kube.schedulers.workloads import (
     AdmissionCheckObject,

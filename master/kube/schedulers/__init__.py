@@ -1,1 +1,1 @@
-"""Objects of schedulers: PodGroups and queues of Volcano, PodGroups of Kubernetes."""
+"""Objects of schedulers: PodGroups, queues, Workloads, and requests for capacity."""

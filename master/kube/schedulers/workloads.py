@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from master.kube.objects import BareObject, Metadata, ObjectCondition, OwnerReference, Resource
-from master.kube.provisioning import TemplateBody
+from master.kube.schedulers.provisioning import TemplateBody
 from master.kube.schema.slim import slim
 from topo.gangs.annotation_keys import HELD_KINDS
 from topo.publish.topologies import kueue

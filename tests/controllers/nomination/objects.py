@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from master.controllers.nomination.gang_builder import GangContext
+from master.controllers.nomination.gangs.context import GangContext
 from master.controllers.nomination.status.status_store import StatusStore
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import NodeObject, PodObject

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from master.controllers.nomination.evictable import evictable_pods
-from master.controllers.nomination.gang_builder import build_gang
+from master.controllers.nomination.gangs.builder import build_gang
 from tests.controllers.nomination.objects import GROUP, gang_context, parse, pod
 from topo.gangs.annotation_keys import POD_GROUP, PREEMPTABLE
 from topo.gangs.machine.gang import GangId

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.controllers.nomination.eligibility import with_eligibility
-from master.controllers.nomination.gang_builder import build_gang
+from master.controllers.nomination.gangs.builder import build_gang
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
+from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import GangPod, NodeWants
 from tests.controllers.nomination.objects import (
     CREATED_S,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from master.controllers.nomination.gang_builder import build_gang
+from master.controllers.nomination.gangs.builder import build_gang
 from master.controllers.nomination.index import GangIndex
 from master.kube.gang_pod import EndedPod, GangPod
 from master.kube.objects import ObjectIdentity

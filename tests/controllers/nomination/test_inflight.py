@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from master.controllers.nomination import gang_reader
-from master.controllers.nomination.gang_builder import build_gang
+from master.controllers.nomination.gangs.builder import build_gang
 from master.controllers.nomination.writing.inflight import LATE_S, InflightWrites
 from master.kube.client import Call
 from master.kube.errors import KubeError

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from master.controllers.nomination.gang_builder import SETTLE_S, build_gang
+from master.controllers.nomination.gangs.builder import build_gang
+from master.controllers.nomination.gangs.request import SETTLE_S
 from master.kube.gang_pod import EndedPod, GangPod
 from master.sources.kubernetes.pods import PodParser
 from tests.controllers.nomination.objects import CREATED_S, POD, WORDS, gang_context, gated_pod

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from master.controllers.nomination.gang_builder import build_gang
+from master.controllers.nomination.gangs.builder import build_gang
 from master.controllers.nomination.volumes import Volumes
 from master.kube.volumes import ClaimObject, StorageClassObject, VolumeObject
 from tests.controllers.nomination.objects import gang_context, labelled_node, pod

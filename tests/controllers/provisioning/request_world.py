@@ -18,7 +18,7 @@ from master.controllers.provisioning.workload_form import WorkloadForm
 from master.controllers.provisioning.workload_stores import WorkloadStores, WorkloadTerms
 from master.kube.client import Caller
 from master.kube.objects import NODES, PODS, Resource, parsed
-from master.kube.provisioning import (
+from master.kube.schedulers.provisioning import (
     POD_TEMPLATES,
     PROVISIONING_REQUESTS,
     known_request,

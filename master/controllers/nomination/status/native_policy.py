@@ -7,7 +7,8 @@ be bound elsewhere. So the status depends on the nodes of the bound pods, not on
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from master.controllers.nomination.gang_builder import GangContext, build_gang
+from master.controllers.nomination.gangs.builder import build_gang
+from master.controllers.nomination.gangs.context import GangContext
 from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.status.policy import Shown
 from master.controllers.nomination.status.status_store import StatusStore

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from master.controllers.nomination.gang_builder import build_gang
+from master.controllers.nomination.gangs.builder import build_gang
 from master.controllers.nomination.status.nomination_policy import with_doubts, with_limit_of_kueue
 from master.controllers.nomination.status.warnings import NOT_BOUND_S, gang_warnings
 from master.kube.gang_pod import GangPod

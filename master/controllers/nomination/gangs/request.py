@@ -1,0 +1,159 @@
+"""The request of a gang: how many pods, in which groups, on which nodes; or why it has none."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from master.controllers.nomination.gangs.context import GangContext
+from master.controllers.nomination.sources import Reservation
+from master.kube.eligibility import with_eligibility
+from master.kube.gang_pod import GangPod, NodeWants
+from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
+from topo.model.errors import Refusal
+from topo.model.ids import Kind
+from topo.model.limits import MAX_PODS, MAX_PODS_AHEAD
+from topo.placement.job.request import Request, flaw
+
+SETTLE_S = 5.0
+"""How long after its newest pod an elastic gang waits for further ones before it starts.
+
+Controllers make the pods of one change within a second or two, 500 at a time."""
+
+
+def stated_request(
+    ranked: Sequence[GangPod],
+    group: PodGroupObject | None,
+    reservation: Reservation | None,
+    context: GangContext,
+) -> Request | str:
+    """Return the request of the gang, or why the gang cannot be placed; O(pods).
+
+    `group` is its PodGroup of Volcano, `reservation` what was booked for it before.
+    """
+    first = ranked[0]
+    if first.stamp is None and reservation is not None:
+        stated = _of_capacity_request(ranked, context, reservation)
+    elif first.by_links and group is not None and group.spec.min_member > 1:
+        return f"its PodGroup starts {group.spec.min_member} pods together, which have no group"
+    else:
+        stated = _of_job(ranked, group, context)
+    if first.is_late and isinstance(stated, Request) and stated.pods > MAX_PODS_AHEAD:
+        return f"places are kept for at most {MAX_PODS_AHEAD} pods, and it has {stated.pods}"
+    return stated
+
+
+def _of_job(
+    ranked: Sequence[GangPod],
+    group: PodGroupObject | None,
+    context: GangContext,
+) -> Request | str:
+    """Return the request that the stamp on the pods describes."""
+    first = ranked[0]
+    stamp, terms = first.stamp, first.terms
+    if isinstance(stamp, Refusal) or isinstance(terms, Refusal):
+        refused = stamp if isinstance(stamp, Refusal) else terms
+        return f"what it asks for cannot be read: {refused}"
+    if stamp is None or terms is None:
+        return "it has our gate, and does not say which gang and groups it belongs to"
+    if first.owner is None and first.job is None and not first.is_of_group:
+        return "it belongs to no job"
+    within = terms.within or _within(group, context)
+    for key in _unknown_keys(ranked, context):
+        return f"its PodGroup wants one {key}, which is no label of a group that is known here"
+    if (kind := context.kind_of_label(_topology_key(first, context))) is not None:
+        within = _inner_kind(kind, within, context)
+    last = min(ranked[-1].rank, MAX_PODS)
+    request = Request(
+        # A rank beyond the stamp shows that the job has more pods than it was stamped with.
+        pods=last + 1 if _is_settled(ranked, context) else max(stamp.pods, last + 1),
+        gpus_per_pod=max([pod.gpus for pod in ranked]),
+        group_size=terms.group_size,
+        mode=terms.mode,
+        within=within,
+    )
+    refusal = flaw(request)
+    if refusal is not None:
+        return f"{refusal.what}; {refusal.fix}"
+    return _with_wants(request, ranked, context)
+
+
+def _of_capacity_request(
+    ranked: Sequence[GangPod], context: GangContext, reservation: Reservation
+) -> Request | str:
+    """Return the request of pods without a stamp, from the ProvisioningRequest they consume."""
+    asked = reservation.request
+    most = max([pod.gpus for pod in ranked])
+    if asked is None and reservation.awaits:
+        return Request(pods=len(ranked), gpus_per_pod=max(1, most))
+    if asked is None:
+        return f"its ProvisioningRequest {ranked[0].consumes} is gone or says no groups"
+    pods = max(asked.pods, min(ranked[-1].rank, MAX_PODS) + 1)
+    request = replace(asked, pods=pods, gpus_per_pod=max(asked.gpus_per_pod, most))
+    refusal = flaw(request)
+    if refusal is not None:
+        return f"{refusal.what}; {refusal.fix}"
+    return _with_wants(replace(request, by_rank=()), ranked, context)
+
+
+def _with_wants(request: Request, ranked: Sequence[GangPod], context: GangContext) -> Request:
+    """Return the request with the nodes that its pods may use."""
+    wants = {pod.rank: _wants(pod, context) for pod in ranked if pod.wants is not None}
+    own_label = context.keys.node_label_prefix + ranked[0].gang_id
+    return with_eligibility(request, wants, context.nodes, own_label)
+
+
+def _wants(pod: GangPod, context: GangContext) -> NodeWants:
+    """Return what a pod, which wants something, requires of its node, with its volumes."""
+    assert pod.wants is not None, "the caller has looked"  # noqa: S101 - for the type checker
+    volumes = context.volume_nodes(pod) if pod.claims else ()
+    return replace(pod.wants, volumes=volumes) if volumes else pod.wants
+
+
+def _is_settled(ranked: Sequence[GangPod], context: GangContext) -> bool:
+    """Return whether the pods that an elastic gang has now are all that it needs to start.
+
+    So it is once one has passed its gate, or when no more came for a while: at the update of a
+    Deployment the new pods are fewer than its replicas.
+    """
+    if not ranked[0].is_elastic:
+        return False
+    if any(not pod.gated for pod in ranked):
+        return True
+    newest_s = max(pod.created_s for pod in ranked) - context.ahead_s
+    return context.clock() - newest_s >= SETTLE_S
+
+
+def _topology_key(first: GangPod, context: GangContext) -> str:
+    """Return the node label of which all pods of the gang need one value; empty for none."""
+    if first.composite_group is not None:
+        root = context.composite_group(first)
+        return root.spec.topology_key if root is not None else ""
+    group = context.scheduling_group(first)
+    return group.spec.topology_key if group is not None else ""
+
+
+def _unknown_keys(pods: Sequence[GangPod], context: GangContext) -> Iterator[str]:
+    """Yield the labels that constraints of the pods' groups name, and that no kind of group has.
+
+    A known label of a PodGroup below a CompositePodGroup needs nothing more: its pods are one
+    group, whole in the lowest tier that takes it.
+    """
+    of_groups = {pod.scheduling_group: pod for pod in pods}.values()
+    groups = filter(None, map(context.scheduling_group, of_groups))
+    keys = (_topology_key(pods[0], context), *(each.spec.topology_key for each in groups))
+    yield from (key for key in keys if key and context.kind_of_label(key) is None)
+
+
+def _within(group: PodGroupObject | None, context: GangContext) -> Kind | None:
+    """Return the kind of group that the user's own `networkTopology` asks all pods to share."""
+    topology = group.spec.network_topology if group is not None else None
+    if topology is None or topology.mode != TOPOLOGY_MODE_HARD or not topology.highest_tier_allowed:
+        return None
+    return context.kind_of_tier(topology.highest_tier_allowed)
+
+
+def _inner_kind(kind: Kind, other: Kind | None, context: GangContext) -> Kind:
+    """Return the smaller of two kinds of group: the one whose groups are inside the other's."""
+    tier = context.tier_of_kind(kind)
+    beside = context.tier_of_kind(other) if other is not None else None
+    is_outer = tier is not None and beside is not None and tier > beside
+    return other if is_outer and other is not None else kind
