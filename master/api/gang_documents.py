@@ -1,8 +1,9 @@
 """Gangs as the documents of `topo.model.rest.gangs`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from master.api.placements import inside_document
 from topo.gangs.machine.gang import Gang, Member
 from topo.gangs.machine.placement_requests import current_request
 from topo.gangs.status import GangStatus, Transition
@@ -24,6 +25,7 @@ from topo.model.rest.placements import (
 )
 from topo.model.rest.topology import NodeReasonDocument
 from topo.placement.capacity.host import Host
+from topo.placement.capacity.other_fabrics import shared_group
 
 HostOf = Callable[[NodeName], Host | None]
 ReasonsOf = Callable[[NodeName], Iterable[NodeReasonDocument]]
@@ -77,13 +79,20 @@ def _losses(gang: Gang, reasons: ReasonsOf) -> Iterator[LossDocument]:
 
 
 def gang_document(
-    summary: GangSummary, gang: Gang, status: GangStatus, host: HostOf, *, history: GangHistory
+    summary: GangSummary,
+    gang: Gang,
+    status: GangStatus,
+    host: HostOf,
+    *,
+    kinds: Container[str],
+    history: GangHistory,
 ) -> GangDocument:
     """Return the gang with its pods by rank, its nodes, groups and history.
 
-    O(members x tiers + excluded).
+    `kinds` are those of the tree. O(members x tiers + excluded).
     """
     places, eligible = dict(status.places), gang.request.eligible
+    inside = shared_group(filter(None, map(host, places.values())), gang.request.within, kinds)
     return GangDocument(
         **summary,
         selector=dict(eligible.selector),
@@ -93,6 +102,7 @@ def gang_document(
         ],
         exclude=sorted(eligible.exclude, key=natural_key),
         usage=eligible.usage,
+        inside=inside_document(inside),
         hybrid=sorted(_hybrid(places.values(), host), key=natural_key) if eligible.usage else [],
         members=[
             GangPodDocument(

@@ -78,8 +78,11 @@ async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
     gang, status = found
     summary = gang_summary(gang, status, service.engine.clock(), service.engine.reasons)
     history = GangHistory(nomination.view.history(gang_id), nomination.view.known_from_s())
-    host = service.placements.state.capacity.host
-    return json_response(orjson.dumps(gang_document(summary, gang, status, host, history=history)))
+    capacity = service.placements.state.capacity
+    document = gang_document(
+        summary, gang, status, capacity.host, kinds=capacity.kinds(), history=history
+    )
+    return json_response(orjson.dumps(document))
 
 
 async def open_gates(request: web.Request, query: Query) -> web.StreamResponse:

@@ -17,6 +17,7 @@ from topo.model.ids import NodeName
 from topo.model.rest.jobs import HoldBody
 from topo.model.rest.placements import EndedDocument, HoldsDocument
 from topo.placement.booking.holds import Ended, Hold, HoldId
+from topo.placement.job.request import OtherGroup
 
 _HOW = {"released": "was released", "expired": "expired", "bound": "ended: its pods are bound"}
 ID = (Parameter("id", "string", "the hold's id", max_chars=64, place="path"),)
@@ -85,15 +86,17 @@ async def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) 
         return _gone(hold_id, found)
     placements = service.placements
     now_s, lost = placements.state.clock(), placements.holds.unusable_nodes(found)
-    render = partial(_rendered, found, now_s, lost)
+    render = partial(_rendered, found, placements.planner.inside(found), now_s, lost)
     if found.wish.request.pods > LARGE_PODS:
         with refuse_when_full():
             return json_response(await placements.planner.executor.run(lambda: render))
     return json_response(render())
 
 
-def _rendered(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> bytes:
-    return orjson.dumps(hold_document(hold, now_s, lost))
+def _rendered(
+    hold: Hold, inside: OtherGroup | None, now_s: float, lost: Mapping[NodeName, str]
+) -> bytes:
+    return orjson.dumps(hold_document(hold, inside, now_s, lost))
 
 
 def _gone(hold_id: HoldId, ended: Ended | None) -> web.Response:

@@ -39,6 +39,7 @@ from topo.model.rest.placements import (
     FitsDocument,
     HoldDocument,
     HoldSummary,
+    InsideDocument,
     JobDocument,
     NoFitDocument,
     PlanExtras,
@@ -49,7 +50,7 @@ from topo.placement.advice.suggestion import Suggestion
 from topo.placement.booking.holds import Hold, HoldRefused, HoldRequest, Obstacle
 from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job.plan import NoFit, PlannedGroup, Pods, objective_values
-from topo.placement.job.request import Request
+from topo.placement.job.request import OtherGroup, Request
 from topo.shared_cards.summary import summaries
 
 STATUS = {
@@ -126,7 +127,8 @@ async def answer_with_hold(
         return hold_problem(refused)
     if isinstance(answer, Outcome):
         answer = await planner.explain_outcome(answer, seen)
-    render = partial(_rendered, service, answer)
+    inside = planner.inside(answer) if isinstance(answer, Hold) else None
+    render = partial(_rendered, service, answer, inside)
     large = wish.request.pods > LARGE_PODS
     return json_response(await asyncio.to_thread(render) if large else render())
 
@@ -138,11 +140,14 @@ def hold_problem(found: HoldRefused) -> web.Response:
     return refusal(status, found.refusal, headers=headers)
 
 
-def _rendered(service: Service, answer: Outcome | Hold) -> bytes:
-    """Return the bytes of an answer: what was found, or the hold that the key already had."""
+def _rendered(service: Service, answer: Outcome | Hold, inside: OtherGroup | None = None) -> bytes:
+    """Return the bytes of an answer: what was found, or the hold that the key already had.
+
+    `inside` is the group that the nodes of that hold share.
+    """
     run, now_s = service.engine.history.run_id, service.placements.state.clock()
     if isinstance(answer, Hold):
-        return orjson.dumps(repeated_hold_document(answer, run, now_s))
+        return orjson.dumps(repeated_hold_document(answer, inside, run, now_s))
     return orjson.dumps(placement_document(answer, run, now_s))
 
 
@@ -187,6 +192,7 @@ def placement_document(outcome: Outcome, run: str, now_s: float) -> FitsDocument
         "certified": {name: plan.certified.get(name, False) for name in values},
         "explanation": tuple(outcome.advice.reasons),
         "capacity": [*outcome.usage],
+        **_inside_keys(plan.request, outcome.inside),
         **_replan_keys(outcome.replanned),
         "run": run,
     }
@@ -195,11 +201,25 @@ def placement_document(outcome: Outcome, run: str, now_s: float) -> FitsDocument
     return document
 
 
+def inside_document(group: OtherGroup | None) -> InsideDocument | None:
+    """Return the group that all nodes of a job share."""
+    if group is None:
+        return None
+    name, path = group.path[-1], group.path
+    return {"kind": group.kind, "name": name, "path": path, "fabric": group.fabric}
+
+
+def _inside_keys(request: Request, inside: OtherGroup | None) -> PlanExtras:
+    return {} if request.within is None else {"inside": inside_document(inside)}
+
+
 def _replan_keys(why: str | None) -> PlanExtras:
     return {} if why is None else {"replanned": bool(why), "replanned_because": why or None}
 
 
-def repeated_hold_document(hold: Hold, run: str, now_s: float) -> FitsDocument:
+def repeated_hold_document(
+    hold: Hold, inside: OtherGroup | None, run: str, now_s: float
+) -> FitsDocument:
     """Return the answer to a key that has a hold: that placement, without another proof."""
     return {
         "feasible": True,
@@ -213,6 +233,7 @@ def repeated_hold_document(hold: Hold, run: str, now_s: float) -> FitsDocument:
         "certified": {},
         "capacity": [],
         "explanation": (f"hold {hold.id} was given for the same key and request before",),
+        **_inside_keys(hold.wish.request, inside),
         "run": run,
         "hold": hold_summary(hold, now_s),
     }
@@ -240,10 +261,13 @@ def hold_summary(hold: Hold, now_s: float) -> HoldSummary:
     }
 
 
-def hold_document(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> HoldDocument:
+def hold_document(
+    hold: Hold, inside: OtherGroup | None, now_s: float, lost: Mapping[NodeName, str]
+) -> HoldDocument:
     """Return a hold with its groups, and why nodes of it cannot be used any more."""
     return {
         **hold_summary(hold, now_s),
+        "inside": inside_document(inside),
         "groups": [_group(group) for group in hold.groups],
         "lost": [{"name": node, "why": why} for node, why in lost.items()],
     }

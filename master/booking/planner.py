@@ -1,7 +1,7 @@
 """Where a job would go, now or under assumptions, with words about it if asked for."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -15,10 +15,11 @@ from topo.placement.advice.explain import explain
 from topo.placement.booking.confirm import confirm_groups
 from topo.placement.booking.holds import Hold
 from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.other_fabrics import shared_group
 from topo.placement.capacity.what_if import Assumptions, apply_assumptions
 from topo.placement.engine import place
-from topo.placement.job.plan import NoFit, Plan, Pods
-from topo.placement.job.request import Request
+from topo.placement.job.plan import NoFit, Plan, PlannedGroup, Pods
+from topo.placement.job.request import OtherGroup, Request
 from topo.placement.quality.measure import group_usage
 
 LARGE_PODS = 1000
@@ -41,14 +42,15 @@ class Question:
 class Outcome:
     """A plan or a refusal with its words, and the hold if it was booked.
 
-    The reasons for a plan are empty unless they were asked for. `replanned` is None if no groups
-    were given.
+    The reasons for a plan are empty unless they were asked for. `inside` is the group of the kind
+    that the job must be within. `replanned` is None if no groups were given.
     """
 
     result: Plan | NoFit
     generation: int
     advice: Advice = UNASKED
     usage: Sequence[RoomDocument] = ()
+    inside: OtherGroup | None = None
     hold: Hold | None = None
     replanned: str | None = None
 
@@ -113,6 +115,10 @@ class Planner:
             return self.plan(request)
         return _planned(capacity, plan, self._state.generation)
 
+    def inside(self, hold: Hold) -> OtherGroup | None:
+        """Return the group of the kind its job named that the nodes of a hold share now."""
+        return _inside(self._state.capacity, hold.wish.request, hold.groups)
+
     def copy_to_explain(self, question: Question) -> CapacityView | None:
         """Return a copy of the capacity before a plan is booked, if its reasons are wanted."""
         if not question.explain:
@@ -176,4 +182,15 @@ class Planner:
 
 
 def _planned(capacity: CapacityView, plan: Plan, generation: int) -> Outcome:
-    return Outcome(plan, generation, usage=group_usage(capacity, plan))
+    usage, inside = group_usage(capacity, plan), _inside(capacity, plan.request, plan.groups)
+    return Outcome(plan, generation, usage=usage, inside=inside)
+
+
+def _inside(
+    capacity: CapacityView, request: Request, groups: Iterable[PlannedGroup]
+) -> OtherGroup | None:
+    """Return the group of the kind named that all nodes share; None where none is. O(nodes)."""
+    if request.within is None:
+        return None
+    hosts = (capacity.host(node) for group in groups for node, _ in group.pods)
+    return shared_group(filter(None, hosts), request.within, capacity.kinds())

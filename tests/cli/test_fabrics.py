@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli import samples
+from tests.cli import gang_samples, samples
 from tests.cli.conftest import FakeMaster, Topo
 from topo.cli.exit_codes import Exit
 
@@ -108,3 +108,20 @@ def test_a_format_of_one_topology_says_of_which_fabric_it_is_and_writes_the_one_
     fake_master.broken["/v1/topology/graph"] = (200, "graph fabric {}", {})
     topo("export", "-f", "dot", "--fabric", "scale-out")
     assert fake_master.asked[-1].query["fabric"] == "scale-out"
+
+
+def test_the_leaf_that_a_job_is_inside_is_named_wherever_a_plan_is_shown(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    path = ["ib-spine-01", "ib-su1-leaf-01"]
+    inside = {"kind": "leaf", "name": path[-1], "path": path, "fabric": "scale-out"}
+    fake_master.placement = {**samples.placement(), "inside": inside}
+    fake_master.gangs = [gang_samples.gang(within="leaf", inside=inside)]
+    fake_master.holds = [{**samples.hold(), "inside": inside}]
+    words = "inside leaf ib-spine-01/ib-su1-leaf-01 of scale-out"
+    for asked in (
+        ("place", "--pods", "4", "--gpus", "8", "--within", "leaf"),
+        ("holds", "show", "h-1"),
+        ("why", "pytorch-demo"),
+    ):
+        assert words in " ".join(topo(*asked).stdout.split()), asked

@@ -5,7 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.gangs.jobs import Job
+from tests.gangs.leader import Leader
 from tests.gangs.test_evicting import asked, full
+from tests.gangs.world import Cluster
 from tests.placement.test_other_fabric import LEAF, on, pairs
 from tests.support.capacity import take
 from topo.gangs.decisions.check import apart_groups, settled_groups
@@ -14,7 +17,9 @@ from topo.gangs.decisions.placed import Placed
 from topo.gangs.decisions.reservation import reservation
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.gang import GangId
-from topo.gangs.machine.instructions import Check
+from topo.gangs.machine.instructions import Check, Nominate, Open
+from topo.gangs.note_codec import decode, encode_note
+from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.job.request import Eligibility, PlacementMode, Request
@@ -45,6 +50,20 @@ def test_a_gang_gets_whole_dragonflies_of_one_leaf() -> None:
     assert isinstance(refused, Refused)
     assert "no leaf can take all 6 pods in their groups now" in refused.text
     assert refused.never is True, "a leaf has two whole dragonflies, however idle it is"
+
+
+def test_a_plan_names_its_leaf_in_the_notes_of_its_pods_and_while_it_is_prepared() -> None:
+    cluster = Cluster(pairs(8))
+    leader = Leader.over(cluster)
+    cluster.submit(Job(GangId("a"), wish(4)))
+    leader.settle()
+    leaf = "leaf spine/a of scale-out"
+    notes = {each.note.inside for each in leader.given if isinstance(each, Nominate)}
+    assert notes == {leaf}
+    texts = [each.text for each in leader.said if each.state is GangState.PLACED]
+    assert texts == [f"its nodes are being prepared, all of them inside {leaf}"]
+    note = next(each.note for each in leader.given if isinstance(each, Open))
+    assert decode(GangId("a"), encode_note(GangId("a"), note)) == (note, "")
 
 
 def test_a_replacement_goes_inside_the_leaf_of_the_pods_that_stay() -> None:

@@ -339,6 +339,7 @@ class Cluster:
                 mode=found.mode,
                 generation=self.generation,
                 certified=found.certified,
+                inside=found.inside(self.capacity),
                 evicts=", ".join(pod.owner for pod in found.evicted),
             )
         hold = HoldId(f"hold-{next(self.names)}")
@@ -365,6 +366,7 @@ class Cluster:
             mode=found.mode,
             generation=self.generation,
             certified=found.certified,
+            inside=found.inside(self.capacity),
         )
 
     def check(self, check: Check) -> Checked:

@@ -139,6 +139,7 @@ declare namespace Api {
     as_of?: AsOf | null;
   }
   interface Fits {
+    inside?: Inside | null;
     replanned?: boolean | null;
     replanned_because?: string | null;
     hold?: HoldSummary | null;
@@ -179,6 +180,7 @@ declare namespace Api {
     tolerations: Toleration[];
     exclude: string[];
     usage: string;
+    inside: Inside | null;
     hybrid: string[];
     members: GangPod[];
     groups: PodGroup[];
@@ -283,6 +285,12 @@ declare namespace Api {
     group_size: number | null;
     gpus: number;
     nodes: number;
+  }
+  interface Inside {
+    kind: string;
+    name: string;
+    path: string[];
+    fabric: string;
   }
   interface Job {
     pods: number;

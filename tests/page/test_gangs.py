@@ -13,7 +13,7 @@ from playwright.sync_api import Page, Route, expect
 
 from master.api.gang_documents import GangHistory, gang_document, gang_summary, in_turn
 from tests.e2e.conftest import RunningDemo
-from tests.master.api.test_gang_documents import gang, member, stands
+from tests.master.api.test_gang_documents import TREE, gang, member, stands
 from tests.page.conftest import CEILING_MS, shot
 from tests.page.looking import EVIL, SHOWN, tile_mark, violations
 from tests.support.waiting import eventually_in_a_thread as eventually
@@ -81,7 +81,7 @@ class Cluster:
             found, where = self.told[index]
             host: Callable[[NodeName], Host | None] = self.hosts.get
             body = orjson.dumps(
-                gang_document(summaries[index], found, where, host, history=HISTORY)
+                gang_document(summaries[index], found, where, host, kinds=TREE, history=HISTORY)
             )
         route.fulfill(content_type="application/json", body=body)
 

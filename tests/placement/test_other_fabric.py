@@ -135,6 +135,12 @@ def pods_of(plan: Plan) -> Counter[NodeName]:
     return pods
 
 
+def sharing(capacity: CapacityView, plan: Plan, kind: Kind | None) -> set[OtherGroup]:
+    """The groups of a kind of the other fabric that any node of a plan is in."""
+    hosts = (capacity.host(node) for node in pods_of(plan))
+    return {each for host in hosts if host for each in host.elsewhere if each.kind == kind}
+
+
 def numbers(capacity: CapacityView, request: Request, pods: Mapping[NodeName, int]) -> list[object]:
     """The objective of pods whose groups are whole: the spans, then number by number."""
     taken: Counter[int] = Counter()
@@ -168,7 +174,10 @@ def test_a_job_goes_inside_one_leaf_where_looking_at_every_way_finds_one_and_as_
         assert numbers(capacity, whole, pods_of(found)) == best
         least = found.bounds["top_groups"], found.bounds["tier1_groups"]
         assert least <= (found.objective.span[0], found.objective.span[-1])
-    assert len(explain(capacity, found)) == len(objective_names(len(found.objective.span)))
+    where, *aims = explain(capacity, found)
+    assert len(aims) == len(objective_names(len(found.objective.span)))
+    (inside,) = sharing(capacity, found, request_.within)
+    assert f"inside {request_.within} {'/'.join(inside.path)} of scale-out" in where
 
 
 @settings(max_examples=15, deadline=None)
@@ -234,6 +243,30 @@ def test_groups_stay_whole_in_dragonflies_and_the_job_in_a_leaf() -> None:
     assert "5 of the 6 pods fit now" in [each.text for each in advice][-1]
     assert largest_possible_pods(capacity, larger.request) == 5, "a tail of 1 goes anywhere"
     assert largest_possible_pods(capacity, wish) is None
+
+
+def test_what_nobody_tells_of_leaves_is_said_in_a_refusal() -> None:
+    capacity = pairs(8)
+    for name in ("n4x", "n4y"):  # the only other whole dragonfly of leaf a
+        known = capacity.host(NodeName(name))
+        assert known is not None
+        capacity.upsert(replace(known, elsewhere=()))
+    wish = replace(job(4, group_size=16), within=LEAF)
+    for name in ("n2x", "n6x"):
+        take(capacity, name)
+    refused = place(capacity, wish)
+    assert isinstance(refused, NoFit)
+    assert refused.text.endswith(
+        "most room has 6 slots, and nobody says in which leaf 2 more slots are"
+    )
+    bare = capacity_of(replace(each, elsewhere=()) for each in capacity.hosts())
+    untold = place(bare, wish)
+    assert isinstance(untold, NoFit)
+    assert untold.text == (
+        "there are 0 groups of kind leaf; the kinds there are: dragonfly, switchbox; nobody tells"
+        " groups of scale-out, where it would be: dumps and LLDP tell them, with fabric in"
+        " --precedence"
+    )
 
 
 def test_of_a_leaf_nodes_are_taken_whose_dragonfly_is_broken_already() -> None:

@@ -17,6 +17,8 @@ from topo.placement.booking.holds import HoldId
 UNPLANNED = "unplanned"
 """The only key in the annotation of a pod whose gate was opened without a plan; its value: why."""
 MAX_NOTE_CHARS = 2048
+MAX_INSIDE_CHARS = 512
+"""Of `Note.inside`, which is no longer than that where a plan is made."""
 
 
 def encode_note(gang: GangId, note: Note) -> str:
@@ -29,6 +31,7 @@ def encode_note(gang: GangId, note: Note) -> str:
         "hold": note.hold,
         "selection": note.selection,
         "certified": note.certified,
+        **({"inside": note.inside} if note.inside else {}),
         **({"over": True} if note.over else {}),
         **({"withdrawn": True} if note.withdrawn else {}),
     }
@@ -71,6 +74,11 @@ def _note(gang: GangId, found: dict[str, Any]) -> Note | None:
         selection=Selection(found["selection"]),
         generation=found["generation"],
         certified=found["certified"],
+        inside=_inside(found.get("inside")),
         over=found.get("over") is True,
         withdrawn=found.get("withdrawn") is True,
     )
+
+
+def _inside(found: object) -> str:
+    return found if isinstance(found, str) and len(found) <= MAX_INSIDE_CHARS else ""

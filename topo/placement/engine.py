@@ -56,7 +56,12 @@ from topo.placement.quality.measure import (
 )
 from topo.placement.search.assign_nodes import planned_groups
 from topo.placement.search.equal_domains import with_least_penalty
-from topo.placement.search.other_groups import MOST_TRIED, able_groups, most_slots_in_one
+from topo.placement.search.other_groups import (
+    MOST_TRIED,
+    able_groups,
+    most_slots_in_one,
+    slots_outside,
+)
 from topo.placement.search.policies import (
     Reserves,
     reserve_taken_from,
@@ -170,7 +175,11 @@ def _refused_at_once(capacity: CapacityView, request: Request, view: FreeView) -
 
 def _refused_by_search(request: Request, view: FreeView) -> NoFit:
     """Return the refusal of a job that a search on these nodes did not place."""
-    return _short_of_groups(request, view) or short_of_span(request, most_slots(view, request))
+    short = _short_of_groups(request, view)
+    if short is not None:
+        return short
+    outside = slots_outside(view, view.others) if view.others is not None else 0
+    return short_of_span(request, most_slots(view, request), outside)
 
 
 def _short_of_groups(request: Request, view: FreeView) -> NoFit | None:

@@ -5,6 +5,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from topo.model.ids import FABRIC_OF_KIND, SCALE_OUT, SCALE_UP
 from topo.model.words import counted
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts, Layout
@@ -16,6 +17,10 @@ from topo.placement.job.request import PlacementMode, Request
 
 TAIL_CANNOT_FIT = 1 << 40
 """The loss of a domain that cannot take the tail at all."""
+_TOLD_BY = {
+    SCALE_UP: "workers tell them",
+    SCALE_OUT: "dumps and LLDP tell them, with fabric in --precedence",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,10 +385,12 @@ def unknown_kind(capacity: CapacityView, request: Request) -> NoFit | None:
     if request.within in kinds or capacity.groups_elsewhere(request.within) is not None:
         return None
     others = {group.kind for host in capacity.hosts() for group in host.elsewhere} - kinds.keys()
-    known = f"the kinds there are: {', '.join(sorted(kinds))}"
+    known = f"the kinds there are: {', '.join(sorted(kinds))}" if kinds else "none are known"
     if others:
         known += f"; of another fabric: {', '.join(sorted(others))}"
-    text = f"there are 0 groups of kind {request.within}; {known if kinds else 'none are known'}"
+    if (fabric := FABRIC_OF_KIND.get(request.within)) and not others:
+        known += f"; nobody tells groups of {fabric}, where it would be: {_TOLD_BY[fabric]}"
+    text = f"there are 0 groups of kind {request.within}; {known}"
     return _no_fit(request, FitTest.SPAN, text, (1, 0))
 
 
@@ -402,12 +409,17 @@ def impossible_span(capacity: CapacityView, request: Request, view: FreeView) ->
     return None
 
 
-def short_of_span(request: Request, largest: int) -> NoFit:
-    """Refuse a job that fits, but not inside one group of the kind it names."""
+def short_of_span(request: Request, largest: int, outside: int = 0) -> NoFit:
+    """Refuse a job that fits, but not inside one group of the kind it names.
+
+    `outside` are the slots of nodes in no such group of another fabric.
+    """
     whole = f"all {request.pods} pods in their groups" if request.pods > 1 else "the 1 pod"
     text = (
         f"no {request.within} can take {whole} now; "
         f"the one with most room has {counted(largest, 'slot')}"
     )
+    if outside:
+        text += f", and nobody says in which {request.within} {counted(outside, 'more slot')} are"
     most = min(largest, request.pods - 1)
     return _no_fit(request, FitTest.SPAN, text, (request.pods, most))

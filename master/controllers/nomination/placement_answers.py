@@ -113,6 +113,7 @@ class PlacementAnswers:
             mode=found.mode,
             generation=self._state.generation,
             certified=found.certified,
+            inside=found.inside(capacity),
             evicts=_describe(found.evicted),
         )
 

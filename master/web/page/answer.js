@@ -24,11 +24,12 @@ export function answerOf(answer, act) {
  * @param {(names: string[]) => void} light
  * @returns {Child[]}
  */
-function plan({ groups, mode, gpu_type, used_reserve, objective, ...proof }, light) {
+function plan({ groups, mode, gpu_type, inside, used_reserve, objective, ...proof }, light) {
   const split = groups.filter(({ domains }) => domains.length > 1).length;
   const facts = [
     mode,
     gpu_type,
+    inside && insideText(inside),
     used_reserve && t("from_reserve"),
     split > 0 && t("split_n", { n: split }),
   ];
@@ -45,6 +46,15 @@ function plan({ groups, mode, gpu_type, used_reserve, objective, ...proof }, lig
     whyList(proof.explanation),
     aims({ objective, ...proof }),
   ];
+}
+
+/**
+ * The one group that all of a job is inside, where it asked for that.
+ * @param {Api.Inside} group
+ */
+export function insideText({ kind, path, fabric }) {
+  const words = { kind, path: path.join("/"), fabric };
+  return fabric === "" ? t("inside_group", words) : t("inside_of", words);
 }
 
 /**

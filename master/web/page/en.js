@@ -221,6 +221,8 @@ export const ENGLISH = {
   why_waits: "Why it waits",
   ahead_n: "In line; gangs before it: {n}.",
   within_one: "within one {kind}",
+  inside_group: "inside {kind} {path}",
+  inside_of: "inside {kind} {path} of {fabric}",
   priority: "priority {n}",
   pods: "Pods",
   pods_n: "{pods} asked for: {there} there, {placed} with a node, {bound} bound.",

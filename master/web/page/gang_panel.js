@@ -2,7 +2,7 @@
 // map draws.
 
 import { Refused, ask } from "./api.js";
-import { groupList } from "./answer.js";
+import { groupList, insideText } from "./answer.js";
 import { badgesOf } from "./badges.js";
 import { commandLine } from "./command.js";
 import { h, refill } from "./dom.js";
@@ -117,10 +117,11 @@ export class GangPanel {
   said(gang) {
     const { known } = this;
     const { at_ms, trouble } = this.gangs.known;
+    const inside = known?.gang.inside;
     const facts = [
       gang.kind,
       gang.mode,
-      gang.within && t("within_one", { kind: gang.within }),
+      inside ? insideText(inside) : gang.within && t("within_one", { kind: gang.within }),
       gang.priority !== 0 && t("priority", { n: gang.priority }),
       t("old_for", { time: duration(gang.age_s) }),
     ];

@@ -219,6 +219,8 @@ export const CHINESE = {
   why_waits: "等待原因",
   ahead_n: "排队中；前面还有 {n} 个。",
   within_one: "位于同一 {kind}",
+  inside_group: "位于 {kind} {path}",
+  inside_of: "位于 {fabric} 的 {kind} {path}",
   priority: "优先级 {n}",
   pods: "Pod",
   pods_n: "要求 {pods} 个：存在 {there} 个，已有节点 {placed} 个，已绑定 {bound} 个。",

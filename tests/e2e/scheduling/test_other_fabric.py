@@ -44,7 +44,13 @@ async def test_pairs_of_a_gang_are_whole_dragonflies_of_one_leaf(
         await api.create(BATCH_JOBS, job("inside", 4))
         await eventually(lambda: bound(api, "inside", 4))
         nodes = [each.node for each in await pods_of(api, "inside")]
-        assert any(set(nodes) <= set(unit) for unit in units), nodes
+        unit = next(number for number, unit in enumerate(units, 1) if set(nodes) <= set(unit))
+
+        async def is_named() -> bool:
+            where = f"all of them inside leaf ib-spine-01/ib-su{unit}-leaf-01 of scale-out"
+            return where in str(await events_of(api, "inside"))
+
+        await eventually(is_named)
         assert are_whole(world, "dragonfly", nodes, 2)
         await api.create(BATCH_JOBS, job("beyond", 6))
 

@@ -107,6 +107,10 @@ async def test_each_fabric_is_shown_by_its_name_now_and_of_a_moment(
         placed = (await master.get(f"/v1/placements?{job}")).json
         pair = [node["name"] for group in placed["groups"] for node in group["nodes"]]
         assert pair in (["a", "b"], ["c", "d"]), "of two leaves, and on one dragonfly"
+        fly = beside["groups"]["ab" not in "".join(pair)]["name"]
+        inside = {"kind": "dragonfly", "name": fly, "path": [fly], "fabric": "scale-up"}
+        assert placed["inside"] == inside
+        assert "inside" not in (await master.get("/v1/placements?pods=2&gpus_per_pod=1")).json
         refused = await master.get("/v1/placements?pods=3&gpus_per_pod=1&within=dragonfly")
         assert "no dragonfly can take" in str(refused.json).lower()
         unknown = await master.get("/v1/topology?fabric=scaleup")

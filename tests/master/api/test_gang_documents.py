@@ -6,12 +6,22 @@ from master.api.gang_documents import GangHistory, gang_document, gang_summary, 
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
 from topo.gangs.status import GangStatus, Transition
 from topo.model.conditions.gang_states import GangState
-from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
+from topo.model.ids import (
+    DRAGONFLY,
+    SCALE_OUT,
+    SWITCHBOX,
+    GroupName,
+    GroupPath,
+    Kind,
+    NodeName,
+)
+from topo.model.rest.placements import InsideDocument
 from topo.model.rest.topology import NodeReasonDocument
 from topo.placement.capacity.host import Host
-from topo.placement.job.request import Eligibility, Request, Toleration
+from topo.placement.job.request import Eligibility, OtherGroup, Request, Toleration
 
 NO_HISTORY = GangHistory()
+TREE = {SWITCHBOX, DRAGONFLY}
 NODES = [NodeName(f"n{number}") for number in range(4)]
 
 
@@ -86,7 +96,12 @@ def test_each_pod_is_as_far_as_it_is_and_each_group_in_the_deepest_domain_it_sha
     )
     where = stands(found, places=tuple(enumerate(NODES[:3])))
     told = gang_document(
-        gang_summary(found, where, 12.5, all_well), found, where, host, history=NO_HISTORY
+        gang_summary(found, where, 12.5, all_well),
+        found,
+        where,
+        host,
+        kinds=TREE,
+        history=NO_HISTORY,
     )
     assert [pod["state"] for pod in told["members"]] == [
         "bound",
@@ -113,7 +128,12 @@ def test_a_group_beyond_one_dragonfly_is_in_the_switchbox_and_an_unknown_node_in
     found = gang(*(member(rank) for rank in range(4)), group_size=32)
     where = stands(found, places=tuple(enumerate([*NODES[:3], NodeName("n9")])))
     (group,) = gang_document(
-        gang_summary(found, where, 10.0, all_well), found, where, host, history=NO_HISTORY
+        gang_summary(found, where, 10.0, all_well),
+        found,
+        where,
+        host,
+        kinds=TREE,
+        history=NO_HISTORY,
     )["groups"]
     assert [domain["path"] for domain in group["domains"]] == [("box",)]
     assert [pods["name"] for pods in group["nodes"]] == ["n0", "n1", "n2", "n9"]
@@ -129,7 +149,12 @@ def test_which_nodes_it_may_have_is_told_as_a_placement_asks_it() -> None:
     found = replace(asked, request=replace(asked.request, eligible=eligible))
     where = stands(found)
     told = gang_document(
-        gang_summary(found, where, 10.0, all_well), found, where, host, history=NO_HISTORY
+        gang_summary(found, where, 10.0, all_well),
+        found,
+        where,
+        host,
+        kinds=TREE,
+        history=NO_HISTORY,
     )
     assert told["selector"] == {"a": "b"}
     assert told["tolerations"] == list(map(asdict, eligible.tolerations))
@@ -147,8 +172,35 @@ def test_hybrid_nodes_of_a_job_with_a_usage_are_told() -> None:
         found = replace(asked, request=replace(asked.request, eligible=eligible))
         where = stands(found, places=tuple(enumerate(NODES)))
         summary = gang_summary(found, where, 10.0, all_well)
-        document = gang_document(summary, found, where, pooled, history=NO_HISTORY)
+        document = gang_document(summary, found, where, pooled, kinds=TREE, history=NO_HISTORY)
         assert (document["usage"], document["hybrid"]) == (usage, told)
+
+
+def test_the_group_of_the_kind_asked_for_is_named_while_all_nodes_share_it() -> None:
+    leaf = OtherGroup(SCALE_OUT, Kind("leaf"), GroupPath((GroupName("spine"), GroupName("l1"))))
+
+    def on_a_leaf(name: NodeName) -> Host | None:
+        found = host(name)
+        return replace(found, elsewhere=(leaf,)) if found and name in NODES[:2] else found
+
+    def told(within: str, nodes: list[NodeName]) -> InsideDocument | None:
+        asked = gang(*(member(rank) for rank in range(4)))
+        found = replace(asked, request=replace(asked.request, within=Kind(within)))
+        where = stands(found, places=tuple(enumerate(nodes)))
+        summary = gang_summary(found, where, 10.0, all_well)
+        return gang_document(summary, found, where, on_a_leaf, kinds=TREE, history=NO_HISTORY)[
+            "inside"
+        ]
+
+    path = {"path": leaf.path, "name": "l1"}
+    assert told("leaf", NODES[:2]) == {"kind": "leaf", "fabric": "scale-out", **path}
+    assert told("leaf", NODES) is None, "half of it is on no leaf by now"
+    assert told("switchbox", NODES) == {
+        "kind": "switchbox",
+        "name": "box",
+        "path": ("box",),
+        "fabric": "",
+    }
 
 
 def test_those_in_line_come_first_in_the_order_of_their_turns_then_the_others_by_name() -> None:
@@ -177,7 +229,7 @@ def test_each_change_of_state_is_told_with_its_time_its_cause_and_how_it_is_know
     )
     where = stands(found)
     told = gang_document(
-        gang_summary(found, where, 10.0, all_well), found, where, host, history=seen
+        gang_summary(found, where, 10.0, all_well), found, where, host, kinds=TREE, history=seen
     )
     assert told["history_from"] == "1970-01-01T00:00:02.000Z"
     assert [tuple(each.values()) for each in told["history"]] == [

@@ -254,7 +254,7 @@ def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
         "NodeCapacityDocument": {"cards", "shared"},
         "ReadyDocument": {"origin", "age_s", "why"},
         "ChangeDocument": {"fabric"},
-        "FitsDocument": {"hold", "replanned", "replanned_because"},
+        "FitsDocument": {"hold", "inside", "replanned", "replanned_because"},
         "Problem": {"field", "fix", "reasons", "mode"},
     }
 

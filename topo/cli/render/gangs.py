@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.render import placement_tree
-from topo.cli.render.placement import describe_job
+from topo.cli.render.placement import describe_job, inside_in_words
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import Column, table
@@ -48,8 +48,8 @@ def render_gang(
 ) -> RenderableType:
     """Render one gang: its state and why, what would let it in, its groups inside the tree."""
     plan = placement_tree.render_trees(gang["groups"], (), roots, glyphs)
-    said = (*_why(gang, glyphs), *_pools(gang, glyphs), *_losses(gang, glyphs))
-    return Stack(_head(gang, glyphs), *said, *plan, *_waiting(gang, glyphs))
+    said = (*_why(gang, glyphs), *_inside(gang, glyphs), *_pools(gang, glyphs))
+    return Stack(_head(gang, glyphs), *said, *_losses(gang, glyphs), *plan, *_waiting(gang, glyphs))
 
 
 def render_history(gang: GangDocument, glyphs: Glyphs) -> RenderableType:
@@ -90,6 +90,13 @@ def _why(gang: GangSummary, glyphs: Glyphs) -> Iterator[Hanging]:
         said.append(f"what would let it in: {gang['would_fit']}")
     for sentence in said:
         yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(plain(sentence)))
+
+
+def _inside(gang: GangDocument, glyphs: Glyphs) -> Iterator[Hanging]:
+    """Yield the group of the kind asked for that all of its nodes share."""
+    if (inside := gang["inside"]) is not None:
+        words = f"all of its nodes are inside {inside_in_words(inside)}"
+        yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(words))
 
 
 def _pools(gang: GangDocument, glyphs: Glyphs) -> Iterator[Hanging]:

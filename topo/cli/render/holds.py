@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.render import placement_tree
-from topo.cli.render.placement import describe_job
+from topo.cli.render.placement import describe_job, inside_in_words
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import table
@@ -41,6 +41,8 @@ def render_hold(
     )
     if key := hold["key"]:
         head.append(f" {glyphs.dot} key {plain(key)}", style="dim")
+    if (inside := hold["inside"]) is not None:
+        head.append(f" {glyphs.dot} inside {inside_in_words(inside)}", style="dim")
     head.append(f" {glyphs.dot} {_ends(hold)}", style="dim")
     plan = placement_tree.render_trees(hold["groups"], (), roots, glyphs)
     lost = (_lost(each, glyphs) for each in hold["lost"])

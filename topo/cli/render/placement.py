@@ -16,7 +16,12 @@ from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import Column, Rows, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import bar_legend, plural, remaining_time
-from topo.model.rest.placements import FitsDocument, HoldSummary, NoFitDocument
+from topo.model.rest.placements import (
+    FitsDocument,
+    HoldSummary,
+    InsideDocument,
+    NoFitDocument,
+)
 from topo.model.rest.topology import GroupDocument
 
 _NAMES = {
@@ -34,6 +39,12 @@ def describe_job(pods: int, gpus: int, size: int | None) -> str:
     """Return the request in a few words: pods, GPUs of each, GPUs of a group."""
     words = f"{pods} pod{plural(pods)} of {gpus} GPU{plural(gpus)}"
     return words if size is None else f"{words} in groups of {size}"
+
+
+def inside_in_words(group: InsideDocument) -> str:
+    """Return the group that all of a job is in: `leaf spine-1/leaf-a of scale-out`."""
+    words = f"{plain(group['kind'])} {'/'.join(map(plain, group['path']))}"
+    return f"{words} of {plain(group['fabric'])}" if group["fabric"] else words
 
 
 def render_placement(
@@ -79,6 +90,8 @@ def _head(document: FitsDocument, asked: str, glyphs: Glyphs) -> Hanging:
     split = sum(len(group["domains"]) > 1 for group in document["groups"])
     facts = [f"{count} group{plural(count)}" + (f", {split} split" if split else "")]
     facts += [plain(word) for word in (document["mode"], document["gpu_type"]) if word]
+    if (inside := document["inside"]) is not None:
+        facts.append(f"inside {inside_in_words(inside)}")
     facts += ["from the reserve"] if document["used_reserve"] else []
     facts += [f"generation {document['generation']}"] if document["generation"] else []
     head.append("".join(f" {glyphs.dot} {fact}" for fact in facts), style="dim")

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 
 from topo.gangs.decisions.eviction import Evictable
+from topo.gangs.note_codec import MAX_INSIDE_CHARS
 from topo.model.ids import NodeName
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.other_fabrics import in_words, shared_group
 from topo.placement.job.plan import PlannedGroup
 from topo.placement.job.request import PlacementMode, Request
 
@@ -23,3 +26,9 @@ class Placed:
     gpu_type: str
     certified: bool
     evicted: tuple[Evictable, ...] = ()
+
+    def inside(self, capacity: CapacityView) -> str:
+        """Return the group of the kind named that all nodes share, in words; empty for no kind."""
+        hosts = filter(None, map(capacity.host, self.nodes))
+        shared = shared_group(hosts, self.request.within, capacity.kinds())
+        return in_words(shared)[:MAX_INSIDE_CHARS] if shared is not None else ""

@@ -37,9 +37,10 @@ class Leading:
 class Planned:
     """The answer to `Place` number `ask`: a node for each wanted pod, booked under `hold`.
 
-    `mode` is the mode that was used: `preferred` where a group had to be split. `evicts` names the
-    pods of lower priority that have to be evicted first; if there are any, nothing is booked and
-    `hold` is only a name.
+    `mode` is the mode that was used: `preferred` where a group had to be split. `inside` names the
+    group that all nodes share, of the kind that the job must be within. `evicts` names the pods of
+    lower priority that have to be evicted first; if there are any, nothing is booked and `hold` is
+    only a name.
     """
 
     id: GangId
@@ -49,6 +50,7 @@ class Planned:
     mode: PlacementMode
     generation: int
     certified: bool
+    inside: str = ""
     evicts: str = ""
 
 

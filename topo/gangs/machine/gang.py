@@ -83,7 +83,8 @@ class Binding(StrEnum):
 class Note:
     """The place of a pod, as its annotation states it; written together with the nomination.
 
-    `certified`: the plan is proven the best. `over`: pods of lower priority have to be evicted
+    `certified`: the plan is proven the best. `inside` names the group of the kind that the job is
+    within, empty for a job that names none. `over`: pods of lower priority have to be evicted
     first; then nothing is held and `hold` is only a name. `withdrawn`: the place was given up, so
     that the pod takes no GPUs and a later leader does not restore it.
     """
@@ -94,6 +95,7 @@ class Note:
     selection: Selection
     generation: int
     certified: bool
+    inside: str = ""
     over: bool = False
     withdrawn: bool = False
 

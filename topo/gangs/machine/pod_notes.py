@@ -51,6 +51,7 @@ def plan_notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None
             selection=by_node.setdefault(node, value),
             generation=planned.generation,
             certified=planned.certified,
+            inside=planned.inside,
             over=bool(planned.evicts),
         )
     for pod, _ in record.asked.place.held:

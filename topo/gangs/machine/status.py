@@ -94,7 +94,9 @@ def _growing(record: Record, text: str) -> tuple[GangState, str] | None:
 def _by_plan(record: Record, blocker: Blocker | None) -> tuple[GangState, str]:
     waiting = [member for member, _ in record.waiting_pods() if not member.is_expected]
     if any(member.gated for member in waiting):
-        return GangState.PLACED, "its nodes are being prepared"
+        inside = next((note.inside for _, note in record.waiting_pods() if note.inside), "")
+        where = f", all of them inside {inside}" if inside else ""
+        return GangState.PLACED, f"its nodes are being prepared{where}"
     if waiting:
         return GangState.OPENED, "its scheduler may bind it"
     if blocker is not None:

@@ -8,7 +8,12 @@ from typing_extensions import TypedDict
 from topo.model.conditions.catalogue import publish_codes
 from topo.model.conditions.gang_states import GangState
 from topo.model.rest.document import default, one_of
-from topo.model.rest.placements import PlacementMode, PodGroupDocument, TolerationDocument
+from topo.model.rest.placements import (
+    InsideDocument,
+    PlacementMode,
+    PodGroupDocument,
+    TolerationDocument,
+)
 
 GangStateWord = Annotated[str, one_of(*GangState)]
 """The state of a gang; docs/how-placement-reaches-the-scheduler.md says what each means."""
@@ -89,7 +94,8 @@ class GangDocument(GangSummary):
     `selector`, `tolerations` and `exclude` say which nodes it may have, as a placement asks it.
     A required node affinity is in `exclude`: the nodes that it leaves out. `usage` is what the job
     is, `training` or `inference`, empty for neither; `hybrid` are those of its nodes that are of
-    the hybrid pool, which such a job gets only where its groups fit on no others.
+    the hybrid pool, which such a job gets only where its groups fit on no others. `inside` is the
+    group of the kind `within` that all of its nodes share, null where there is none.
 
     `history` are its last 20 changes of state, the oldest first. Those before `history_from`
     (RFC 3339), when the answering master came to lead, are not known but for one of a `pod`.
@@ -99,6 +105,7 @@ class GangDocument(GangSummary):
     tolerations: Annotated[list[TolerationDocument], default([])]
     exclude: Annotated[list[str], default([])]
     usage: Annotated[str, default("")]
+    inside: Annotated[InsideDocument | None, default(None)]
     hybrid: Annotated[list[str], default([])]
     members: Annotated[list[GangPodDocument], default([])]
     groups: Annotated[list[PodGroupDocument], default([])]

@@ -19,6 +19,15 @@ class DomainDocument(TypedDict):
     path: tuple[str, ...]
 
 
+class InsideDocument(DomainDocument):
+    """The group that all nodes share, of the kind that the job must be within.
+
+    `fabric` is empty for one of the tree; of another fabric `path` is of the names there.
+    """
+
+    fabric: Annotated[str, default("")]
+
+
 class PodsDocument(TypedDict):
     """So many pods on this node."""
 
@@ -62,8 +71,9 @@ class LostDocument(TypedDict):
 
 
 class HoldDocument(HoldSummary):
-    """A hold with its groups."""
+    """A hold with its groups; `inside` is null without a kind, or if they share none by now."""
 
+    inside: Annotated[InsideDocument | None, default(None)]
     groups: Annotated[list[PodGroupDocument], default([])]
     lost: Annotated[list[LostDocument], default([])]
 
@@ -94,9 +104,11 @@ class RoomDocument(TypedDict):
 class PlanExtras(TypedDict, total=False):
     """The keys of a plan that not every answer has.
 
-    `replanned` only where groups were given: whether others had to be found, and why.
+    `replanned` only where groups were given: whether others had to be found, and why. `inside`
+    only where the job must be within one group of a kind: the group that was chosen.
     """
 
+    inside: Annotated[InsideDocument | None, default(None)]
     replanned: Annotated[bool | None, default(None)]
     replanned_because: Annotated[str | None, default(None)]
     hold: Annotated[HoldSummary | None, default(None)]

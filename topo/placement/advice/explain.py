@@ -37,6 +37,7 @@ import numpy as np
 from topo.model.words import counted, listed, plural
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.layout import Counts
+from topo.placement.capacity.other_fabrics import in_words, shared_group
 from topo.placement.engine import find_best
 from topo.placement.job.plan import (
     DomainRef,
@@ -49,9 +50,10 @@ from topo.placement.job.plan import (
     objective_values,
     profile_difference,
 )
-from topo.placement.job.request import Eligibility
+from topo.placement.job.request import Eligibility, PlacementMode
 from topo.placement.quality.measure import objective_of
 from topo.placement.search.assign_nodes import planned_groups
+from topo.placement.search.other_groups import able_groups
 from topo.placement.view import FreeView, view_of
 
 MOST_PODS = 64
@@ -93,7 +95,10 @@ class _Explained:
 
 
 def explain(capacity: CapacityView, plan: Plan) -> tuple[str, ...]:
-    """Return a sentence with its number for each of `objective.names`, in that order."""
+    """Return a sentence with its number for each of `objective.names`, in that order.
+
+    Before them one on the group of another fabric that the job must be inside, if there is one.
+    """
     ends = dict.fromkeys(node for g in plan.groups for node in (g.pods[0][0], g.pods[-1][0]))
     few = plan.request.pods <= MOST_PODS
     others = plan.rejected or (alternatives(capacity, plan) if few else ())
@@ -111,6 +116,7 @@ def explain(capacity: CapacityView, plan: Plan) -> tuple[str, ...]:
     )
     tiers = len(plan.objective.span)
     return (
+        *_elsewhere(case, capacity),
         _split(case),
         *(_span(case, name, tier) for name, tier in _spans(tiers)),
         _left(case),
@@ -119,6 +125,23 @@ def explain(capacity: CapacityView, plan: Plan) -> tuple[str, ...]:
         _broken(case),
         _penalty(case),
     )
+
+
+def _elsewhere(case: _Explained, capacity: CapacityView) -> Iterator[str]:
+    """Yield in how many groups of the kind of another fabric the job could be, and in which it is.
+
+    `capacity` is the one that the plan was made on.
+    """
+    room, within = case.view.others, case.plan.request.within
+    if room is None or within is None:
+        return
+    first = capacity.host(case.plan.groups[0].pods[0][0])
+    inside = shared_group([first], within, ()) if first is not None else None
+    split = case.plan.mode is PlacementMode.PREFERRED
+    able, count = len(able_groups(case.view, room, split=split)), len(room.groups)
+    if inside is not None:
+        can = f"{able} of {counted(count, within)} can take it whole"
+        yield f"All of it is inside {in_words(inside)}: {can}."
 
 
 def _spans(tiers: int) -> list[tuple[str, int]]:

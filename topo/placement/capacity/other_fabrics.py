@@ -12,13 +12,13 @@ Example: dragonflies d0 (hosts 0 and 1) and d1 (2 and 3); 0 and 2 hang on leaf-a
     ids 0 2 1 3   domains 0 1 0 1   leaf-a has the hosts and the runs 0 and 1, leaf-b 2 and 3
 """
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from topo.model.ids import GroupPath, Kind, natural_key
+from topo.model.ids import FabricName, GroupPath, Kind, natural_key
 from topo.placement.capacity.columns import HostColumns
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.layout import Counts, DomainIndices, Layout
@@ -96,6 +96,28 @@ def group_of(host: Host, kind: Kind, kinds: Container[str]) -> GroupPath | Other
         path = host.path[: host.kinds.index(kind) + 1] if kind in host.kinds else ()
         return GroupPath(path) or None
     return next((each for each in host.elsewhere if each.kind == kind), None)
+
+
+def shared_group(
+    hosts: Iterable[Host], kind: Kind | None, kinds: Container[str]
+) -> OtherGroup | None:
+    """Return the group of a kind that all of these hosts are in; None where they share none.
+
+    A group of the tree comes with an empty name of a fabric. `kinds` as above. O(hosts).
+    """
+    if kind is None:
+        return None
+    shared = {group_of(each, kind, kinds) for each in hosts}
+    found = shared.pop() if len(shared) == 1 else None
+    if found is None or isinstance(found, OtherGroup):
+        return found
+    return OtherGroup(FabricName(""), kind, found)
+
+
+def in_words(group: OtherGroup) -> str:
+    """Return such a group in a few words: `leaf spine-1/leaf-a of scale-out`."""
+    of = f" of {group.fabric}" if group.fabric else ""
+    return f"{group.kind} {'/'.join(group.path)}{of}"
 
 
 class RoomElsewhere:

@@ -135,6 +135,12 @@ def most_slots_in_one(view: FreeView, room: RoomElsewhere) -> int:
     return int(room.by_group(by_run, 1, view.layout).max())
 
 
+def slots_outside(view: FreeView, room: RoomElsewhere) -> int:
+    """Return the free slots of nodes in none of the groups."""
+    free = view.slots.free
+    return int(free.sum() - room.by_run(view.layout, free).sum())
+
+
 def requests_inside(
     capacity: CapacityView, request: Request, gpu_type: str, *, idle: bool = False
 ) -> list[Request]:

@@ -48,6 +48,17 @@ async def test_a_hold_goes_through_its_life(tmp_path: Path) -> None:
         assert await caller.holds() == []
 
 
+async def test_a_hold_inside_one_group_of_a_kind_names_that_group(tmp_path: Path) -> None:
+    box = {"kind": "switchbox", "name": "s0", "path": ["s0"], "fabric": ""}
+    async with placing(tmp_path) as caller:
+        given = await caller.held(within="switchbox", key="k")
+        again = await caller.held(within="switchbox", key="k")
+        shown = await caller.master.get(f"/v1/holds/{given['hold']['id']}")
+        for told in (given, again):
+            read_json(PlacementDocument, json.dumps(told).encode())
+        assert [told["inside"] for told in (given, again, shown.json)] == [box] * 3
+
+
 async def test_a_hold_expires_and_its_nodes_are_free_again(tmp_path: Path) -> None:
     async with placing(tmp_path, text=config(1, 1)) as caller:
         first = await caller.held(hold_s=0.05)
