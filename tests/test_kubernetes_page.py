@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from master.controllers.names import NAMES
 from master.controllers.table import ROWS
 from topo.publish.gpu_annotations import keys
 from topo.publish.node_events import REASONS
@@ -32,3 +33,7 @@ def test_every_controller_is_there_with_its_field_manager() -> None:
 
 def test_the_annotations_are_there_by_their_keys() -> None:
     assert [cells[0].strip("`") for cells in rows("annotation")] == list(keys("<domain>"))
+
+
+def test_each_named_controller_has_a_row_in_the_table() -> None:
+    assert tuple(ROWS) == NAMES

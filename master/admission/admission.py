@@ -15,7 +15,7 @@ from master.admission.rotation import Rotation
 from master.admission.server import ANSWERS_BYTES, CONNECTIONS, admission_app
 from master.admission.tiers import KnownTiers
 from master.admission.volcano_config_check import ConfigMapName, SchedulerConfigReader
-from master.controllers.table import HYPERNODES, LABELLING, POD_GROUPS, PROVISIONING
+from master.controllers.names import HYPERNODES, LABELLING, POD_GROUPS, PROVISIONING
 from master.kube.client import Caller
 from master.kube.dra.counts import DeviceCounts
 from master.kube.dra.gpus import GpuClaims

@@ -8,10 +8,7 @@ import structlog
 from aiohttp import web
 
 from master.cluster import Cluster
-from master.controllers.nomination.controller import Nomination
-from master.controllers.nomination.status.gate_timeout import GateTimeout
-from master.controllers.nomination.status.no_fit_audit import NoFitAudit
-from master.controllers.table import (
+from master.controllers.names import (
     DEVICE_TAINTS,
     GANG_OBJECTS,
     HYPERNODES,
@@ -21,6 +18,9 @@ from master.controllers.table import (
     POD_GROUPS,
     PROVISIONING,
 )
+from master.controllers.nomination.controller import Nomination
+from master.controllers.nomination.status.gate_timeout import GateTimeout
+from master.controllers.nomination.status.no_fit_audit import NoFitAudit
 from master.controllers.topologies import FORMATS
 from master.kube.reflector import Reflector
 from master.service import Service

@@ -9,6 +9,7 @@ from master.cluster import Cluster
 from master.composition.core import Core
 from master.controllers.events import PRODUCT
 from master.controllers.leaving_gangs import LeavingGangs
+from master.controllers.names import KUEUE_WORKLOADS, PROVISIONING
 from master.controllers.nomination.status.policy import GangPolicy
 from master.controllers.provisioning.bookings import RequestBookings
 from master.controllers.provisioning.controller import ProvisioningController
@@ -19,7 +20,6 @@ from master.controllers.provisioning.reservations import AllReservations, Reques
 from master.controllers.provisioning.terms import RequestReader, TermsReader
 from master.controllers.provisioning.workload_form import WorkloadForm
 from master.controllers.provisioning.workload_stores import WorkloadStores, WorkloadTerms
-from master.controllers.table import KUEUE_WORKLOADS, PROVISIONING
 from master.kube.objects import NodeObject
 from master.kube.reflector import Reflector
 from master.kube.schedulers.provisioning import KnownRequest, KnownTemplate

@@ -22,6 +22,21 @@ from master.controllers.events import EventController
 from master.controllers.gang_objects import GangObjects
 from master.controllers.hypernodes import HyperNodeComparer
 from master.controllers.labels import KeptLabels, LabelComparer
+from master.controllers.names import (
+    ANNOTATIONS,
+    DEVICE_TAINTS,
+    EVENTS,
+    GANG_OBJECTS,
+    HYPERNODE_ANNOTATIONS,
+    HYPERNODES,
+    LABELS,
+    NODE_CONDITIONS,
+    NODE_FEATURES,
+    NODE_TAINTS,
+    NOMINATION,
+    OF_REQUESTS,
+    POD_GROUPS,
+)
 from master.controllers.node_features import NodeFeatureComparer
 from master.controllers.nomination.controller import Nomination
 from master.controllers.pod_groups import PodGroups
@@ -313,43 +328,23 @@ def _build_provisioning(name: str, view: ControllerView) -> Running:
     return Running(provisioning, provisioning.warnings)
 
 
-LABELS, HYPERNODES = "labels", "hypernodes"
-NOMINATION, GANG_OBJECTS, POD_GROUPS = "nomination", "gang-objects", "pod-groups"
-DEVICE_TAINTS = "device-taints"
-HYPERNODE_ANNOTATIONS = "hypernode-annotations"
-NODE_FEATURES = "node-features"
-PROVISIONING, KUEUE_WORKLOADS = "provisioning", "kueue-workloads"
 ROWS: Mapping[str, Callable[[ControllerView], Running]] = {
     LABELS: _build_labels,
     HYPERNODES: _build_hypernodes,
-    "annotations": _build_annotations,
-    "events": _build_events,
+    ANNOTATIONS: _build_annotations,
+    EVENTS: _build_events,
     NOMINATION: _build_nomination,
     GANG_OBJECTS: _build_gang_objects,
     POD_GROUPS: _build_pod_groups,
     DEVICE_TAINTS: _build_device_taints,
-    "node-taints": partial(_build_node_mark, lambda view: QuarantineTaint(view.domain)),
-    "node-conditions": partial(_build_node_mark, lambda view: LinkCondition(view.server_now)),
+    NODE_TAINTS: partial(_build_node_mark, lambda view: QuarantineTaint(view.domain)),
+    NODE_CONDITIONS: partial(_build_node_mark, lambda view: LinkCondition(view.server_now)),
     HYPERNODE_ANNOTATIONS: _build_hypernode_annotations,
     **{name: partial(_build_topologies, name) for name in topologies.FORMATS},
     NODE_FEATURES: _build_node_features,
-    **{each: partial(_build_provisioning, each) for each in (PROVISIONING, KUEUE_WORKLOADS)},
+    **{each: partial(_build_provisioning, each) for each in OF_REQUESTS},
 }
-"""By the name that `--controllers` takes."""
-LABELLING = (LABELS, NODE_FEATURES)
-"""By these the nodes get the labels of their groups: by the master, or by NFD."""
-OF_GANGS = (NOMINATION, GANG_OBJECTS, POD_GROUPS)
-OF_SUSPICION = ("node-taints", "node-conditions", HYPERNODE_ANNOTATIONS)
-ON_REQUEST = (
-    *(*OF_GANGS, DEVICE_TAINTS, *OF_SUSPICION),
-    *(PROVISIONING, KUEUE_WORKLOADS, *topologies.FORMATS, NODE_FEATURES),
-)
-BY_DEFAULT = tuple(name for name in ROWS if name not in ON_REQUEST)
-"""Gangs are placed only with the admission webhook, which is switched on separately; their objects
-need the definition of their kind, and PodGroups of Kubernetes a gate of it. Taints take nodes and
-GPUs from jobs, conditions and annotations are for those who read them, requests and workloads of
-Kueue book GPUs, topologies are of schedulers that few clusters have, and NFD's objects are as many
-as nodes."""
+"""A row for each of `NAMES`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ import structlog
 
 from master.controllers.controller import ChangedNames
 from master.controllers.hypernodes import PRODUCT, managed_by
+from master.controllers.names import KAI_FORMAT, KOORDINATOR_FORMAT, KUEUE_FORMAT
 from master.controllers.retention_grace import RetentionGrace
 from master.kube.objects import Resource
 from master.kube.schedulers.topologies import (
@@ -90,13 +91,13 @@ def _topology_of(flavor: TopologyObject) -> Iterator[ObjectName]:
 
 
 FORMATS: Mapping[str, TopologyFormat] = {
-    "kueue-topologies": TopologyFormat(
+    KUEUE_FORMAT: TopologyFormat(
         kueue_objects,
         (KUEUE_TOPOLOGIES, KUEUE_FLAVORS),
         (Namer(KUEUE_FLAVORS, _topology_of), Namer(CLUSTER_QUEUES, _flavors_of)),
     ),
-    "kai-topologies": TopologyFormat(kai_objects, (KAI_TOPOLOGIES,)),
-    "koordinator-topologies": TopologyFormat(
+    KAI_FORMAT: TopologyFormat(kai_objects, (KAI_TOPOLOGIES,)),
+    KOORDINATOR_FORMAT: TopologyFormat(
         koordinator_objects, (KOORDINATOR_TOPOLOGIES,), is_sole=True
     ),
 }

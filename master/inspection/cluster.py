@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import orjson
 
+from master.controllers.names import BY_DEFAULT, NAMES
 from master.inspection.objects import (
     CLIQUE_LABEL,
     COMPUTE_DOMAIN_LABEL,
@@ -26,8 +27,6 @@ from master.inspection.objects import (
 )
 from master.inspection.rights import (
     CERTIFICATES,
-    CONTROLLERS,
-    CONTROLLERS_BY_DEFAULT,
     DEVICE_CONFIG_MAP,
     GPU_QUOTA,
     PLACEMENT,
@@ -277,8 +276,8 @@ def enabled_parts(flags: Sequence[str]) -> frozenset[str]:
     if flag(flags, "extender") == "on" and quota in {"", QUOTA_CONFIG_MAP}:
         found |= {GPU_QUOTA}
     if not any(text.startswith("--controllers=") for text in flags):
-        return CONTROLLERS_BY_DEFAULT | found
-    return CONTROLLERS.intersection(flag(flags, "controllers").split(",")) | found
+        return found | frozenset(BY_DEFAULT)
+    return found | frozenset(NAMES).intersection(flag(flags, "controllers").split(","))
 
 
 def _nodes(hypernodes: Iterable[HyperNodeObject]) -> Iterable[tuple[str, str]]:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from master.admission import ADMISSION
+from master.controllers import names
 from master.kube.dra.claims import CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_CLAIMS
 from master.kube.dra.slices import RESOURCE_SLICES
 from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
@@ -88,111 +89,76 @@ _CHECK_STATUS = Resource(
     f"{ADMISSION_CHECKS.plural}/status",
     BareObject,
 )
-NOMINATION, PROVISIONING = "nomination", "provisioning"
-KUEUE_WORKLOADS = "kueue-workloads"
 SHARED_CARDS = "shared cards"
 PLACEMENT, CERTIFICATES = "placement", "its certificates"
 VOLCANO_CONFIG = "whether Volcano heeds groups"
 GPU_QUOTA = "the quota of GPUs"
 DEVICE_CONFIG_MAP = "metax-device-config"
 VOLCANO_CONFIG_MAP = "volcano-scheduler-configmap"
-_OWN_OBJECTS = ("list", "watch", "create", "patch", "delete")
 QUOTA_CONFIG_MAP = "gpuquota"
+_FOLLOWED = ("list", "watch")
+_OWN_OBJECTS = (*_FOLLOWED, "create", "patch", "delete")
+_READ_FOR_GANGS = (
+    *(POD_GROUPS, QUEUES, QUOTAS, CLAIMS, VOLUMES, STORAGE_CLASSES),
+    *(RESOURCE_SLICES, DEVICE_CLASSES, CLAIM_TEMPLATES, RESOURCE_CLAIMS),
+)
 
 RIGHTS = (
-    Right(NODES, ("list", "watch"), RightScope.CLUSTER, "capacity"),
-    Right(PODS, ("list", "watch"), RightScope.CLUSTER, "capacity"),
-    Right(CONFIG_MAPS, ("list", "watch"), RightScope.OWN, SHARED_CARDS, DEVICE_CONFIG_MAP),
+    Right(NODES, _FOLLOWED, RightScope.CLUSTER, "capacity"),
+    Right(PODS, _FOLLOWED, RightScope.CLUSTER, "capacity"),
+    Right(CONFIG_MAPS, _FOLLOWED, RightScope.OWN, SHARED_CARDS, DEVICE_CONFIG_MAP),
     Right(_REVIEWS, ("create",), RightScope.CLUSTER, "the identity of workers and masters"),
     Right(LEASES, ("create",), RightScope.OWN, "leading"),
     Right(LEASES, ("get", "update"), RightScope.OWN, "leading", _NAME),
     Right(CONFIG_MAPS, ("list", "create", "patch", "delete"), RightScope.OWN, "the kept state"),
-    Right(NODES, ("patch",), RightScope.CLUSTER, "labels"),
-    Right(NODES, ("patch",), RightScope.CLUSTER, "annotations"),
-    Right(
-        HYPERNODES,
-        ("list", "watch", "create", "patch", "delete"),
-        RightScope.CLUSTER,
-        "hypernodes",
-    ),
-    Right(EVENTS, ("create", "patch"), RightScope.DEFAULT, "events"),
-    Right(EVENTS, ("create", "patch"), RightScope.OWN, "events"),
-    Right(DEPLOYMENTS, ("get",), RightScope.OWN, "events", _NAME),
+    Right(NODES, ("patch",), RightScope.CLUSTER, names.LABELS),
+    Right(NODES, ("patch",), RightScope.CLUSTER, names.ANNOTATIONS),
+    Right(HYPERNODES, _OWN_OBJECTS, RightScope.CLUSTER, names.HYPERNODES),
+    Right(EVENTS, ("create", "patch"), RightScope.DEFAULT, names.EVENTS),
+    Right(EVENTS, ("create", "patch"), RightScope.OWN, names.EVENTS),
+    Right(DEPLOYMENTS, ("get",), RightScope.OWN, names.EVENTS, _NAME),
     Right(SECRETS, ("get",), RightScope.OWN, PLACEMENT, ADMISSION),
     Right(SECRETS, ("patch",), RightScope.OWN, CERTIFICATES, ADMISSION),
     Right(MUTATING_WEBHOOKS, ("get", "patch"), RightScope.CLUSTER, CERTIFICATES, ADMISSION),
     Right(CONFIG_MAPS, ("get",), RightScope.CLUSTER, VOLCANO_CONFIG, VOLCANO_CONFIG_MAP),
-    Right(CONFIG_MAPS, ("list", "watch"), RightScope.CLUSTER, GPU_QUOTA, QUOTA_CONFIG_MAP),
-    Right(NODES, ("patch",), RightScope.CLUSTER, NOMINATION),
-    Right(PODS, ("patch",), RightScope.CLUSTER, NOMINATION),
-    Right(_POD_STATUS, ("patch",), RightScope.CLUSTER, NOMINATION),
-    Right(POD_GROUPS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
-    Right(QUEUES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
-    Right(QUOTAS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
-    Right(CLAIMS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
-    Right(VOLUMES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
-    Right(STORAGE_CLASSES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
-    Right(RESOURCE_SLICES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
-    Right(DEVICE_CLASSES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
-    Right(CLAIM_TEMPLATES, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
-    Right(RESOURCE_CLAIMS, ("list", "watch"), RightScope.CLUSTER, NOMINATION),
-    Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, NOMINATION),
+    Right(CONFIG_MAPS, _FOLLOWED, RightScope.CLUSTER, GPU_QUOTA, QUOTA_CONFIG_MAP),
+    Right(NODES, ("patch",), RightScope.CLUSTER, names.NOMINATION),
+    Right(PODS, ("patch",), RightScope.CLUSTER, names.NOMINATION),
+    Right(_POD_STATUS, ("patch",), RightScope.CLUSTER, names.NOMINATION),
+    *(Right(each, _FOLLOWED, RightScope.CLUSTER, names.NOMINATION) for each in _READ_FOR_GANGS),
+    Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, names.NOMINATION),
+    Right(GANGS, _OWN_OBJECTS, RightScope.CLUSTER, names.GANG_OBJECTS),
+    Right(RESOURCE_SLICES, _FOLLOWED, RightScope.CLUSTER, names.DEVICE_TAINTS),
+    Right(DEVICE_TAINT_RULES, _OWN_OBJECTS, RightScope.CLUSTER, names.DEVICE_TAINTS),
+    Right(NODES, ("patch",), RightScope.CLUSTER, names.NODE_TAINTS),
+    Right(_NODE_STATUS, ("patch",), RightScope.CLUSTER, names.NODE_CONDITIONS),
     Right(
-        GANGS,
-        ("list", "watch", "create", "patch", "delete"),
+        SCHEDULING_GROUPS,
+        (*_FOLLOWED, "create", "patch"),
         RightScope.CLUSTER,
-        "gang-objects",
+        names.POD_GROUPS,
     ),
-    Right(RESOURCE_SLICES, ("list", "watch"), RightScope.CLUSTER, "device-taints"),
-    Right(
-        DEVICE_TAINT_RULES,
-        ("list", "watch", "create", "patch", "delete"),
-        RightScope.CLUSTER,
-        "device-taints",
-    ),
-    Right(NODES, ("patch",), RightScope.CLUSTER, "node-taints"),
-    Right(_NODE_STATUS, ("patch",), RightScope.CLUSTER, "node-conditions"),
-    Right(
-        SCHEDULING_GROUPS, ("list", "watch", "create", "patch"), RightScope.CLUSTER, "pod-groups"
-    ),
-    Right(KUEUE_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, "kueue-topologies"),
-    Right(KUEUE_FLAVORS, _OWN_OBJECTS, RightScope.CLUSTER, "kueue-topologies"),
-    Right(CLUSTER_QUEUES, ("list", "watch"), RightScope.CLUSTER, "kueue-topologies"),
-    Right(KAI_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, "kai-topologies"),
-    Right(KOORDINATOR_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, "koordinator-topologies"),
-    Right(NODE_FEATURES, _OWN_OBJECTS, RightScope.OWN, "node-features"),
-    Right(PROVISIONING_REQUESTS, ("list", "watch"), RightScope.CLUSTER, PROVISIONING),
-    Right(_REQUEST_STATUS, ("patch",), RightScope.CLUSTER, PROVISIONING),
-    Right(POD_TEMPLATES, ("list", "watch"), RightScope.CLUSTER, PROVISIONING),
-    Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, PROVISIONING),
-    Right(WORKLOADS, ("list", "watch"), RightScope.CLUSTER, KUEUE_WORKLOADS),
-    Right(_WORKLOAD_STATUS, ("patch",), RightScope.CLUSTER, KUEUE_WORKLOADS),
-    Right(ADMISSION_CHECKS, ("list", "watch"), RightScope.CLUSTER, KUEUE_WORKLOADS),
-    Right(_CHECK_STATUS, ("patch",), RightScope.CLUSTER, KUEUE_WORKLOADS),
-    Right(KUEUE_FLAVORS, ("list", "watch"), RightScope.CLUSTER, KUEUE_WORKLOADS),
-    Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, KUEUE_WORKLOADS),
-    *(Right(each, ("patch",), RightScope.CLUSTER, KUEUE_WORKLOADS) for each in HELD),
-    Right(COMPOSITE_GROUPS, ("list", "watch"), RightScope.CLUSTER, "pod-groups"),
+    Right(KUEUE_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, names.KUEUE_FORMAT),
+    Right(KUEUE_FLAVORS, _OWN_OBJECTS, RightScope.CLUSTER, names.KUEUE_FORMAT),
+    Right(CLUSTER_QUEUES, _FOLLOWED, RightScope.CLUSTER, names.KUEUE_FORMAT),
+    Right(KAI_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, names.KAI_FORMAT),
+    Right(KOORDINATOR_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, names.KOORDINATOR_FORMAT),
+    Right(NODE_FEATURES, _OWN_OBJECTS, RightScope.OWN, names.NODE_FEATURES),
+    Right(PROVISIONING_REQUESTS, _FOLLOWED, RightScope.CLUSTER, names.PROVISIONING),
+    Right(_REQUEST_STATUS, ("patch",), RightScope.CLUSTER, names.PROVISIONING),
+    Right(POD_TEMPLATES, _FOLLOWED, RightScope.CLUSTER, names.PROVISIONING),
+    Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, names.PROVISIONING),
+    Right(WORKLOADS, _FOLLOWED, RightScope.CLUSTER, names.KUEUE_WORKLOADS),
+    Right(_WORKLOAD_STATUS, ("patch",), RightScope.CLUSTER, names.KUEUE_WORKLOADS),
+    Right(ADMISSION_CHECKS, _FOLLOWED, RightScope.CLUSTER, names.KUEUE_WORKLOADS),
+    Right(_CHECK_STATUS, ("patch",), RightScope.CLUSTER, names.KUEUE_WORKLOADS),
+    Right(KUEUE_FLAVORS, _FOLLOWED, RightScope.CLUSTER, names.KUEUE_WORKLOADS),
+    Right(EVENTS, ("create", "patch"), RightScope.CLUSTER, names.KUEUE_WORKLOADS),
+    *(Right(each, ("patch",), RightScope.CLUSTER, names.KUEUE_WORKLOADS) for each in HELD),
+    Right(COMPOSITE_GROUPS, _FOLLOWED, RightScope.CLUSTER, names.POD_GROUPS),
 )
 """`used_for` is one of `PARTS`, or what every master does in a cluster."""
-CONTROLLERS_BY_DEFAULT = frozenset({"labels", "hypernodes", "annotations", "events"})
-CONTROLLERS = CONTROLLERS_BY_DEFAULT | {
-    NOMINATION,
-    "gang-objects",
-    "pod-groups",
-    "device-taints",
-    "node-taints",
-    "node-conditions",
-    "hypernode-annotations",
-    "kueue-topologies",
-    "kai-topologies",
-    "koordinator-topologies",
-    "node-features",
-    PROVISIONING,
-    KUEUE_WORKLOADS,
-}
-
-PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, GPU_QUOTA}
+PARTS = frozenset({*names.NAMES, SHARED_CARDS, PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, GPU_QUOTA})
 """Parts of a master that its flags can switch off or move."""
 
 

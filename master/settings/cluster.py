@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from master.controllers.table import (
+from master.controllers.names import (
     BY_DEFAULT,
     HYPERNODE_ANNOTATIONS,
     HYPERNODES,
+    NAMES,
     NODE_FEATURES,
     NOMINATION,
     OF_GANGS,
-    ROWS,
 )
 from master.kube.credentials.config import KubeConfig
 from master.kube.service_accounts.accounts import Wanted
@@ -98,7 +98,7 @@ class ClusterSettings(ServiceSettings):
         return (*found, *self._controller_refusals(), *self._label_refusals())
 
     def _controller_refusals(self) -> tuple[Refusal, ...]:
-        names = (*ROWS, NO_CONTROLLERS)
+        names = (*NAMES, NO_CONTROLLERS)
         wrong = [name for name in self.controllers if name not in names]
         if wrong:
             fix = did_you_mean(wrong[0], names, f"choose among {', '.join(names)}")

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from master.controllers.table import NOMINATION
+from master.controllers.names import NOMINATION
 from master.settings.jobs import JobSettings
 from topo.kit.settings import Chart, Port
 from topo.model.errors import Refusal

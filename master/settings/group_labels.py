@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
 
-from master.controllers.table import LABELLING
+from master.controllers.names import LABELLING
 from master.settings.cluster import ClusterSettings
 from topo.discovery.label_families import (
     AUTO,

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from master.controllers.names import HYPERNODES, KUEUE_WORKLOADS, NOMINATION
 from master.controllers.nomination.queues.usage import QueuePlugin
-from master.controllers.table import HYPERNODES, KUEUE_WORKLOADS, NOMINATION
 from master.settings.cluster import CONFIG_MAP, ClusterSettings
 from topo.gangs.machine.pending_queue import QueueOrder
 from topo.kit.durations import Seconds

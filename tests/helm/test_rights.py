@@ -4,11 +4,11 @@ import re
 
 import pytest
 
+from master.controllers.names import NOMINATION
 from master.controllers.topologies import FORMATS
 from master.inspection.rights import (
     CERTIFICATES,
     GPU_QUOTA,
-    NOMINATION,
     PARTS,
     PLACEMENT,
     VOLCANO_CONFIG,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from master.controllers.table import BY_DEFAULT
+from master.controllers.names import BY_DEFAULT
 from tests.e2e.controlplane.client import MERGE, Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster, account_access
 from tests.e2e.kubernetes.node_features import (
