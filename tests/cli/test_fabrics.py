@@ -55,7 +55,7 @@ def test_slurm_has_a_topology_of_each_fabric(
         assert "scale-out" not in topo("export", "-f", of_one).stdout
 
 
-def test_a_move_in_another_fabric_names_it(topo: Topo, fake_master: FakeMaster) -> None:
+def test_a_move_and_a_group_of_another_fabric_name_it(topo: Topo, fake_master: FakeMaster) -> None:
     move = {
         "generation": 13,
         "what": "fabric-moved",
@@ -64,11 +64,13 @@ def test_a_move_in_another_fabric_names_it(topo: Topo, fake_master: FakeMaster) 
         "after": "leaf-8",
         "fabric": "scale-out",
     }
-    told = {"from": 12, "to": 13, "changes": [move]}
+    gone = {**move, "what": "fabric-group-removed", "subject": "leaf-7", "before": "leaf"}
+    told = {"from": 12, "to": 13, "changes": [move, {**gone, "after": ""}]}
     fake_master.broken["/v1/topology/diff"] = (200, json.dumps(told), {})
     shown = topo("diff").stdout
     assert "node-3  leaf-7" in shown
     assert "leaf-8 in scale-out" in shown
+    assert "leaf-7  group removed: leaf in scale-out" in shown
 
 
 @pytest.mark.parametrize(

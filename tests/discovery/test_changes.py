@@ -114,30 +114,55 @@ def hung(world: dict[str, str]) -> Forest:
 
 
 @given(st.lists(leaves, min_size=2, max_size=5))
-def test_a_move_in_another_fabric_is_told_with_its_name_and_moves_nothing_in_the_tree(history):
+def test_moves_and_groups_of_another_fabric_are_told_with_its_name_and_move_nothing_in_the_tree(
+    history,
+):
     """Step by step and as the net of all steps, also where nodes come and go."""
     steps: list[Change] = []
     for at, (before, after) in enumerate(pairwise(history), start=1):
         steps += compare(hung(before), hung(after), Generation(at))
     start, end = ({n: leaf for n, leaf in w.items() if leaf} for w in (history[0], history[-1]))
     for changes in (steps, net(steps)):
-        view = dict(start)
+        view, groups = dict(start), set(start.values())
         for change in changes:
-            assert (change.fabric == SCALE_OUT) == (change.what == "fabric-moved")
-            assert change.what != "node-moved"
-            if change.fabric:
+            assert (change.fabric == SCALE_OUT) == change.what.startswith("fabric-")
+            assert change.what not in ("node-moved", "group-added", "group-removed")
+            if change.what == "fabric-moved":
                 assert view.pop(change.subject, "(unplaced)") == change.before
                 if change.after != "(unplaced)":
                     view[change.subject] = change.after
-        assert view == end
+            elif change.what == "fabric-group-added":
+                assert change.subject not in groups
+                assert (change.before, change.after) == ("", "leaf")
+                groups.add(change.subject)
+            elif change.what == "fabric-group-removed":
+                assert (change.before, change.after) == ("leaf", "")
+                groups.remove(change.subject)
+        assert (view, groups) == (end, set(end.values()))
     whole = compare(hung(history[0]), hung(history[-1]), Generation(len(history)))
     told = [
-        {(c.subject, c.before, c.after) for c in each if c.fabric} for each in (net(steps), whole)
+        {(c.what, c.subject, c.before, c.after) for c in each if c.fabric}
+        for each in (net(steps), whole)
     ]
     assert told[0] == told[1]
 
 
+def test_a_leaf_that_is_renamed_comes_and_goes_and_its_nodes_move():
+    (added, removed, *moves) = compare(
+        hung({"a": "l1", "b": "l1", "c": "l2"}),
+        hung({"a": "l3", "b": "l3", "c": "l2"}),
+        Generation(1),
+    )
+    assert (added.what, added.subject) == ("fabric-group-added", "l3")
+    assert (removed.what, removed.subject) == ("fabric-group-removed", "l1")
+    assert [(c.what, c.subject, c.after) for c in moves] == [
+        ("fabric-moved", "a", "l3"),
+        ("fabric-moved", "b", "l3"),
+    ]
+
+
 def test_a_node_that_lost_its_leaf_is_told_why():
-    (lost,) = compare(hung({"a": "l1"}), hung({"a": ""}), Generation(1))
+    gone, lost = compare(hung({"a": "l1"}), hung({"a": ""}), Generation(1))
+    assert (gone.what, gone.subject, gone.before) == ("fabric-group-removed", "l1", "leaf")
     assert (lost.what, lost.before, lost.after) == ("fabric-moved", "l1", "(unplaced)")
     assert lost.why == NodeCondition.NOT_IN_FABRIC.cause

@@ -62,7 +62,7 @@ declare namespace Api {
   }
   interface Change {
     generation: number;
-    what: "node-added" | "node-removed" | "node-moved" | "node-status" | "fabric-moved" | "group-added" | "group-removed" | "group-status" | "conflict-added" | "conflict-removed";
+    what: "node-added" | "node-removed" | "node-moved" | "node-status" | "fabric-moved" | "fabric-group-added" | "fabric-group-removed" | "group-added" | "group-removed" | "group-status" | "conflict-added" | "conflict-removed";
     subject: string;
     before: string;
     after: string;

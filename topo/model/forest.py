@@ -257,11 +257,13 @@ class Snapshot:
 class Change(NamedTuple):
     """One difference between two consecutive generations, and why it came.
 
-    `what` is one of `node-added`, `node-removed`, `node-moved`, `node-status`, `fabric-moved`,
-    `group-added`, `group-removed`, `group-status`, `conflict-added`, `conflict-removed`. `before`
-    and `after` are a node's path joined with `/` (`(unplaced)` in no group), a status, or a
-    conflict's code; an empty one means that the subject was or is not there. `status` is that of a
-    node which came or went. `fabric` is that of a `fabric-moved`: its paths are those there.
+    `what` is one of `node-added`, `node-removed`, `node-moved`, `node-status`, `group-added`,
+    `group-removed`, `group-status`, `conflict-added`, `conflict-removed`, and of a fabric beside
+    the tree `fabric-moved`, `fabric-group-added`, `fabric-group-removed`: its name is `fabric`, and
+    their paths are those there. `before` and `after` are a node's path joined with `/`
+    (`(unplaced)` in no group), a status, the kind of a group of such a fabric, or a conflict's
+    code; an empty one means that the subject was or is not there. `status` is that of a node which
+    came or went.
     """
 
     generation: Generation

@@ -93,6 +93,10 @@ async def test_each_fabric_is_shown_by_its_name_now_and_of_a_moment(
             "abcd", "scale-up"
         )
         assert moves["a"]["after"] == moves["b"]["after"] == beside["groups"][0]["name"]
+        come = [each for each in diff if each["what"] == "fabric-group-added"]
+        assert {(each["subject"], each["after"], each["fabric"]) for each in come} == {
+            (group["name"], "dragonfly", "scale-up") for group in beside["groups"]
+        }
         tree = read(TopologyDocument, await master.get("/v1/topology?fabric=scale-out"))
         assert groups(tree) == groups(whole)
         name = beside["groups"][0]["name"]

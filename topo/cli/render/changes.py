@@ -14,8 +14,8 @@ from topo.cli.render.words import READY, status_style
 from topo.model.rest.changes import ChangeDocument, DiffDocument
 from topo.model.rest.history import HistoryDocument, MomentDocument
 
-_GOOD = {"node-added", "group-added", "conflict-removed"}
-_BAD = {"node-removed", "group-removed", "conflict-added"}
+_GOOD = {"node-added", "group-added", "fabric-group-added", "conflict-removed"}
+_BAD = {"node-removed", "group-removed", "fabric-group-removed", "conflict-added"}
 
 
 def render_title(diff: DiffDocument) -> Text:
@@ -69,12 +69,12 @@ def render_change(change: ChangeDocument, glyphs: Glyphs, before: Text | None = 
     if change["what"].endswith(("-status", "-moved")):
         text.append_text(_value(old or "nowhere")).append(f" {glyphs.arrow} ")
         text.append_text(_value(new or "nowhere"))
-        if fabric := change["fabric"]:
-            text.append(f" in {plain(fabric)}")
     else:
-        text.append(plain(change["what"]).replace("-", " "))
+        text.append(plain(change["what"]).removeprefix("fabric-").replace("-", " "))
         if new or old:
             text.append(": ").append_text(_value(new or old))
+    if fabric := change["fabric"]:
+        text.append(f" in {plain(fabric)}")
     if why := change["why"]:
         text.append(f"  {plain(why)}", style="dim")
     mark = Text().append_text(before or Text()).append_text(_mark(change, glyphs)).append(" ")

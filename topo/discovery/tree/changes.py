@@ -10,7 +10,10 @@ right because changes of one aspect follow on each other: one's `after` is the n
 O(changes).
 
 A place in a further fabric (`Node.elsewhere`) is an aspect of its own. There a node that comes or
-goes moves, too: from or to `UNPLACED`, so that its moves follow on each other like all changes.
+goes moves, too: from or to `UNPLACED`, so that its moves follow on each other like all changes. A
+group there lives while a node is in it, so only groups of nodes that moved can have come or gone,
+and a look at the nodes of the other forest, until each of these was seen, says which did. Where
+nobody moved that costs nothing, else O(nodes).
 
 Example: node a moves box-1 → (unplaced) → box-2, and turns NotReady and Ready again. The net is one
 `node-moved` from box-1 to box-2; the two changes of status cancel.
@@ -21,12 +24,15 @@ from itertools import repeat
 
 from topo.discovery.groups.fabrics import reason_without
 from topo.model.forest import Change, Conflict, Forest, Group, Node, Path, Reason
-from topo.model.ids import FabricName, Generation, NodeName, natural_key
+from topo.model.ids import FabricName, Generation, Kind, NodeName, natural_key
 
 NodeView = tuple[str, str, str, str]
 """(path joined with `/`, status, why that status, why that path where it is none)."""
 GroupView = tuple[str, str]
 """(status, why)."""
+
+_FabricGroup = tuple[FabricName, Kind, str]
+"""A group of a further fabric: that, its kind, its path there joined with `/`."""
 
 UNPLACED = "(unplaced)"
 """Stands for the path of a node in no group; an empty path is a node that is not there."""
@@ -42,6 +48,7 @@ def compare(before: Forest, after: Forest, generation: Generation) -> tuple[Chan
     return (
         *_groups(old, new, generation),
         *_nodes(old, new, generation),
+        *_groups_in_fabrics((before, old), (after, new), generation),
         *_in_fabrics(old, new, generation),
         *_conflicts(before.conflicts, after.conflicts, generation),
     )
@@ -136,6 +143,44 @@ def _in_fabrics(old: _Views, new: _Views, generation: Generation) -> Iterator[Ch
             yield Change(generation, "fabric-moved", node, before, after, why, fabric=fabric)
 
 
+def _groups_in_fabrics(
+    before: tuple[Forest, _Views], after: tuple[Forest, _Views], generation: Generation
+) -> Iterator[Change]:
+    (was, old), (now, new) = before, after
+    places = {**new.elsewhere, **old.elsewhere}
+    moved = [at for at in places if old.elsewhere.get(at) != new.elsewhere.get(at)]
+    left, reached = (
+        dict.fromkeys(g for at in moved for g in _groups_of(at[1], views.elsewhere.get(at, ())))
+        for views in (old, new)
+    )
+    for fabric, kind, path in _without_nodes((g for g in reached if g not in left), was):
+        yield Change(generation, "fabric-group-added", path, "", kind, fabric=fabric)
+    for fabric, kind, path in _without_nodes((g for g in left if g not in reached), now):
+        yield Change(generation, "fabric-group-removed", path, kind, "", fabric=fabric)
+
+
+def _groups_of(fabric: FabricName, path: Path) -> Iterator[_FabricGroup]:
+    for depth, group in enumerate(path, 1):
+        yield fabric, group.kind, _joined(path[:depth])
+
+
+def _without_nodes(groups: Iterable[_FabricGroup], forest: Forest) -> Iterator[_FabricGroup]:
+    """Yield those of the groups that no node of a forest is in, in their order."""
+    left, seen = dict.fromkeys(groups), set[int]()
+    rest: list[Sequence[Group | Node]] = [[e.node for e in forest.unplaced], forest.roots]
+    while left and rest:
+        for child in rest.pop():
+            if isinstance(child, Group):
+                rest.append(child.children)
+                continue
+            for fabric, path in child.elsewhere:
+                if id(path) not in seen:  # one object for most nodes of a group
+                    seen.add(id(path))
+                    for group in _groups_of(fabric, path):
+                        left.pop(group, None)
+    yield from left
+
+
 def _joined(path: Path) -> str:
     return "/".join(group.name for group in path)
 
@@ -166,6 +211,7 @@ def _conflicts(
 _LIFE_CHANGE = {
     "node": "node-moved",
     "fabric": "fabric-moved",
+    "fabric-group": "fabric-group-added",
     "group": "group-status",
     "conflict": "conflict-added",
 }
@@ -206,11 +252,11 @@ def _order(change: Change) -> tuple[object, ...]:
 
 def _aspect(change: Change) -> tuple[str, ...]:
     """Return what it is about: a node's status or place, or the life of a group or conflict."""
-    sort = change.what.partition("-")[0]
+    sort = change.what.rpartition("-")[0]
     if change.what == "node-status":
         return sort, "status", change.subject
-    if sort == "conflict":
-        return sort, "life", change.subject, change.before or change.after
+    if sort in ("conflict", "fabric-group"):
+        return sort, "life", change.subject, change.before or change.after, change.fabric
     if change.fabric:
         return sort, "life", change.subject, change.fabric
     return sort, "life", change.subject

@@ -12,8 +12,9 @@ from topo.model.rest.topology import CapacityCounts, SharedCardsOfNode
 class ChangeDocument(TypedDict):
     """One difference between two consecutive generations; `status` of a node that came or went.
 
-    `before` and `after` are paths, statuses or codes; empty where the subject was or is not there.
-    `fabric`: which one a node moved in (`fabric-moved`); absent of all that is about the tree.
+    `before` and `after` are paths, statuses, kinds or codes; empty where the subject was or is not
+    there. `fabric`: the one in which a node moved (`fabric-moved`), or of which a group came or
+    went (its kind is `after` or `before`); absent of all that is about the tree.
     """
 
     generation: int
@@ -25,6 +26,8 @@ class ChangeDocument(TypedDict):
             "node-moved",
             "node-status",
             "fabric-moved",
+            "fabric-group-added",
+            "fabric-group-removed",
             "group-added",
             "group-removed",
             "group-status",
