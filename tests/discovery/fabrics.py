@@ -1,6 +1,6 @@
 """Discovery states that were told of nodes, and of dumps of their fabric."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tests.builders import discovery, facts
@@ -38,10 +38,13 @@ def listed(hosts: Iterable[str]) -> ClusterNodesListed:
     return ClusterNodesListed(tuple(ListedNode(NodeName(h), "", (), (), 8) for h in hosts))
 
 
-def spoken(host: str, guids: Sequence[str], *, named: str = "") -> WorkerReported:
+def spoken(
+    host: str, guids: Sequence[str], *, named: str = "", down: Collection[str] = ()
+) -> WorkerReported:
     """The event of a worker that reports these adapters; `named`: its node has another name."""
     ports = tuple(
-        NetworkPort(f"mlx5_{n}", 1, up=True, node_guid=fours(guid)) for n, guid in enumerate(guids)
+        NetworkPort(f"mlx5_{n}", 1, up=guid not in down, node_guid=fours(guid))
+        for n, guid in enumerate(guids)
     )
     return WorkerReported(replace(facts(named or host), nics=ports))
 

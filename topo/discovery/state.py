@@ -333,8 +333,8 @@ class Discovery:
         """Return the forest now; the same object as before if nothing in it differs."""
         before, placed = self.snapshot.forest, self._placed
         roots, confirmed = placed.build(), self._comparison.confirmed
-        held, version = self.suspicions.suspected, self.suspicions.version
-        told = self._suspicion_findings.of(held, version, roots, placed)
+        uplinks = self._membership.fabric.uplinks
+        told = self._suspicion_findings.of(self.suspicions, roots, placed, uplinks)
         self._conflicts.put(Topic.SUSPICIONS, told)
         listed = self._conflicts.listed(self._membership.wiring)
         after = Forest(roots, placed.unplaced, listed, self._unjoined, confirmed)
@@ -472,8 +472,8 @@ class Discovery:
         """
         self._workers.validate()
         self.suspicions.validate()
-        held, placed = self.suspicions.suspected, self._placed
-        self._suspicion_findings.validate(held, placed.build(), placed)
+        placed, uplinks = self._placed, self._membership.fabric.uplinks
+        self._suspicion_findings.validate(self.suspicions, placed.build(), placed, uplinks)
         self._cluster.validate(self._workers.records.keys())
         self._membership.validate()
         records = {node: self._workers.records.get(node) for node in self.known}

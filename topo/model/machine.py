@@ -207,6 +207,11 @@ def hca_port(hca: str, port: int) -> str:
     return f"{hca} port {port}"
 
 
+def adapter_of(link: str) -> str:
+    """Return the adapter of a link that is named as `hca_port` does; empty for others."""
+    return link.rpartition(" port ")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class LinkCount:
     """A counter of errors that is not zero, as a worker reports it beside its facts.

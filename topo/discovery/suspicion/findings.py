@@ -1,9 +1,11 @@
 """Suspicions as findings: one for a node, one for a cable, one for what many nodes share.
 
-What is suspected at most nodes of a group has a cause that they share (a switch, a rack, a room),
-so the outermost group of which at least half of the nodes, and `TOGETHER` of them, have a suspected
-link is one finding, and its nodes are none of their own. A cable that is suspected at both ends is
-one finding. A node in quarantine is a note: an operator knows of it.
+What is suspected at most nodes of a switch has its cause there (`switches`): the switch is one
+finding, with its nodes, whose other links are told by themselves. What is suspected at most nodes
+of a group has a cause that they share (a rack, a room), so the outermost group of which at least
+half of the nodes, and `TOGETHER` of them, have a suspected link is one finding, and its nodes are
+none of their own; so are `TOGETHER` and more switches below it. A cable that is suspected at both
+ends is one finding. A node in quarantine is a note: an operator knows of it.
 
 Cost: O(suspected nodes x depth), and the nodes of the groups in question, each up to twice its
 suspected ones, when the tree or a suspicion differs; else nothing.
@@ -16,7 +18,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
+from topo.discovery.groups.fabric.uplinks import NodeUplinks
 from topo.discovery.suspicion.link_states import slot
+from topo.discovery.suspicion.machine import Suspicions
+from topo.discovery.suspicion.switches import TOGETHER, SwitchCause, switch_causes
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.errors import require
@@ -24,8 +29,6 @@ from topo.model.forest import Conflict, Group, Node, NodeSuspicion, Path, Unplac
 from topo.model.ids import GroupName, NodeName, natural_key
 from topo.model.words import counted, listed
 
-TOGETHER = 3
-"""Nodes; two of them are as often an accident, and all of a dragonfly of two."""
 _Held = Mapping[NodeName, NodeSuspicion]
 
 
@@ -33,26 +36,49 @@ class SuspicionFindings:
     """The findings, made anew only when what they are made of differs. Mutable; one owner."""
 
     def __init__(self) -> None:
-        self._made_of: tuple[int, Sequence[Group], Sequence[Unplaced]] = 0, (), ()
+        self._made_of: tuple[tuple[int, int], Sequence[Group], Sequence[Unplaced]]
+        self._made_of = (0, 0), (), ()
         self._found: tuple[Conflict, ...] = ()
 
     def of(
-        self, held: _Held, version: int, roots: Sequence[Group], placed: PlacedNodes
+        self,
+        suspicions: Suspicions,
+        roots: Sequence[Group],
+        placed: PlacedNodes,
+        uplinks: NodeUplinks,
     ) -> tuple[Conflict, ...]:
-        """Return the findings, in the order of their nodes; `version` is that of `held`.
+        """Return the findings, in the order of their nodes.
 
         Subtrees that nothing touched are the same objects, so roots and the list of the unplaced
         tell whether a node stands elsewhere or has other cables. O(1) while they are the same.
         """
         known, unplaced = self._made_of, placed.unplaced
+        version = suspicions.version, uplinks.version if suspicions.suspected else 0
         if known[0] != version or known[1] is not roots or known[2] is not unplaced:
             self._made_of = version, roots, unplaced
-            self._found = conflicts(held, roots, placed.nodes, placed.path)
+            self._found = self._made(suspicions, roots, placed, uplinks)
         return self._found
 
-    def validate(self, held: _Held, roots: Sequence[Group], placed: PlacedNodes) -> None:
+    def _made(
+        self,
+        suspicions: Suspicions,
+        roots: Sequence[Group],
+        placed: PlacedNodes,
+        uplinks: NodeUplinks,
+    ) -> tuple[Conflict, ...]:
+        causes = switch_causes(suspicions, uplinks)
+        held = suspicions.suspected
+        return conflicts(held, roots, placed.nodes, placed.path, causes=causes)
+
+    def validate(
+        self,
+        suspicions: Suspicions,
+        roots: Sequence[Group],
+        placed: PlacedNodes,
+        uplinks: NodeUplinks,
+    ) -> None:
         """Check that the findings are what is made of these now."""
-        found = conflicts(held, roots, placed.nodes, placed.path)
+        found = self._made(suspicions, roots, placed, uplinks)
         require(found == self._found, "the findings about suspicions are out of date")
 
 
@@ -61,9 +87,11 @@ def conflicts(
     roots: Sequence[Group],
     nodes: Mapping[NodeName, Node],
     path_of: Callable[[NodeName], Path],
+    *,
+    causes: Sequence[SwitchCause] = (),
 ) -> tuple[Conflict, ...]:
-    """Return the findings, in the order of their nodes."""
-    return tuple(_conflicts(held, roots, nodes, path_of)) if held else ()
+    """Return the findings, in the order of their nodes; `causes` are the switches among them."""
+    return tuple(_conflicts(held, roots, nodes, path_of, causes=causes)) if held else ()
 
 
 def _conflicts(
@@ -71,17 +99,32 @@ def _conflicts(
     roots: Sequence[Group],
     nodes: Mapping[NodeName, Node],
     path_of: Callable[[NodeName], Path],
+    *,
+    causes: Sequence[SwitchCause],
 ) -> Iterator[Conflict]:
     in_order = sorted(held, key=natural_key)
     for name in in_order:
         if (reason := held[name].quarantine) is not None:
             yield _quarantined(name, reason, held[name])
     left = [name for name in in_order if held[name].quarantine is None]
+    told: set[tuple[NodeName, str]] = set()
+    if causes:
+        wide = [
+            each
+            for each in _shared(left, roots, path_of)
+            if sum(not cause.links.keys().isdisjoint(each[1]) for cause in causes) >= TOGETHER
+        ]
+        of_wide = {name for _, members, _ in wide for name in members}
+        yield from (_together(*each, held) for each in wide)
+        for cause in causes:
+            if not cause.links.keys() <= of_wide:
+                yield _at_switches(cause, held)
+                told.update((name, link) for name, links in cause.links.items() for link in links)
+        left = [name for name in left if name not in of_wide and not _is_told(name, held, told)]
     for group, members, size in _shared(left, roots, path_of):
         yield _together(group, members, size, held)
         of_group = frozenset(members)
         left = [name for name in left if name not in of_group]
-    told: set[tuple[NodeName, str]] = set()
     for name in left:
         for conflict, ends in _cables(name, held, nodes, told):
             yield conflict
@@ -128,6 +171,22 @@ def _cables(
                 code = ConflictCondition.LINK_SUSPECTED
                 yield _conflict(code, (name, peer), text), {end, other}
                 break
+
+
+def _is_told(name: NodeName, held: _Held, told: Collection[tuple[NodeName, str]]) -> bool:
+    return all((name, link) in told for link, _ in held[name].links)
+
+
+def _at_switches(cause: SwitchCause, held: _Held) -> Conflict:
+    members = tuple(cause.links)
+    common = Counter(link for links in cause.links.values() for link in links)
+    link, times = common.most_common(1)[0]
+    first = next(name for name in members if link in cause.links[name])
+    text = f"{len(members)} of {counted(cause.size, 'node')} at {listed(cause.names, 3)} have "
+    text += "links there that are not to be trusted; they share a cause rather than have one each: "
+    text += f"{link or 'several links at once'} on {times} of them, "
+    text += f"as on {first}: {dict(held[first].links)[link]}"
+    return _conflict(ConflictCondition.SUSPECTED_TOGETHER, members, text)
 
 
 def _together(

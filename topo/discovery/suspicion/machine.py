@@ -361,6 +361,11 @@ class Suspicions:
         )
         return frozenset((*node.links, *node.down, *shown)) - {WHOLE_NODE}
 
+    def down(self, name: NodeName) -> Iterable[str]:
+        """Return the ports of a node that fell and were not seen up since. O(1)."""
+        node = self._nodes.get(name)
+        return node.down if node is not None else ()
+
     def quarantine(self, name: NodeName) -> Quarantine | None:
         """Return the quarantine of a node. O(1)."""
         node = self._nodes.get(name)

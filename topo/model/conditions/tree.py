@@ -260,7 +260,8 @@ class ConflictCondition(Condition):
     )
     SUSPECTED_TOGETHER = Row(
         "links-suspected-together",
-        "links of at least half of a group's nodes failed again and again over days",
+        "links of at least half of the nodes of a switch or a group are down, or failed again and "
+        "again over days",
         "look at what the nodes share (their switch, its power, their rack) before any cable of "
         "NODE; `topo node NODE` has the evidence",
     )

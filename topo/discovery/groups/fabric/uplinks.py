@@ -12,7 +12,7 @@ Example: see `rails`.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from topo.discovery.groups.fabric.rails import Cables, Rails, find_rails
 from topo.discovery.groups.fabric.switch_ports import SwitchPorts, interface_id
 from topo.discovery.groups.fabric.switch_tiers import SwitchGroup
 from topo.discovery.groups.fabric.wires import Uplink, Wires
-from topo.model.fabric import Guid
+from topo.model.fabric import FabricSwitch, Guid
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
 from topo.model.words import listed
@@ -87,6 +87,12 @@ class NodeUplinks:
         self._irregular: frozenset[NodeName] = frozenset()
         self._counted: dict[NodeName, tuple[SwitchGroup, Cables]] = {}
         """The cables of nodes to the leaves of their group, of those that were settled."""
+        self._gone: dict[Guid, FabricSwitch] = {}
+        """The switch of each adapter that is in no dump any more, as the last one had it."""
+        self._at: dict[Guid, set[NodeName]] | None = None
+        """The nodes with a cable to each switch; None where that is to be counted again."""
+        self.version = 0
+        """Grows when the cables differ."""
 
     def update(self, node: NodeName, near: tuple[NearAdapter, ...]) -> bool:
         """Take which GPUs the adapters of a node are near to; whether it changed.
@@ -99,6 +105,7 @@ class NodeUplinks:
         self._near[node] = kept
         if kept == known:
             return False
+        self._note_change()
         self._counted.pop(node, None)
         return True
 
@@ -109,7 +116,9 @@ class NodeUplinks:
 
     def forget(self, node: NodeName) -> None:
         """Drop what is known of a node."""
-        self._near.pop(node, None)
+        for near in self._near.pop(node, ()):
+            self._gone.pop(near.identity, None)
+        self._note_change()
         self._counted.pop(node, None)
 
     @property
@@ -127,6 +136,9 @@ class NodeUplinks:
 
         `touched`: the nodes whose cables differ since the last time; None for all.
         """
+        if touched is None:
+            self._note_gone(wires)
+        self._note_change()
         self._wires, self._groups = wires, groups
         for node in [*self._counted] if touched is None else touched:
             self._counted.pop(node, None)
@@ -145,6 +157,52 @@ class NodeUplinks:
             if not rails.is_regular(cables)
             for node in nodes
         )
+
+    def _note_change(self) -> None:
+        self.version += 1
+        self._at = None
+
+    def _note_gone(self, wires: Wires) -> None:
+        """Keep where the adapters of nodes were that have no cable any more. O(adapters)."""
+        known = {near.identity for several in self._near.values() for near in several}
+        before = self._wires
+        for identity in known & before.uplinks.keys():
+            for uplink in before.uplinks[identity][:1]:
+                self._gone[identity] = before.switches[uplink.switch]
+        self._gone = {
+            identity: switch
+            for identity, switch in self._gone.items()
+            if identity in known and not wires.uplinks.get(identity)
+        }
+
+    def switches(self, node: NodeName) -> dict[str, Guid]:
+        """Return the switch of each adapter of a node by its name, also where it was last.
+
+        An adapter with cables to several switches is left out.
+        """
+        found: defaultdict[str, set[Guid]] = defaultdict(set)
+        for near in self._near.get(node, ()):
+            found[near.name] |= self._switches(near.identity)
+        return {name: next(iter(ends)) for name, ends in found.items() if len(ends) == 1 and name}
+
+    def _switches(self, identity: Guid) -> set[Guid]:
+        found = {uplink.switch for uplink in self._wires.uplinks.get(identity, ())}
+        return found or {self._gone[identity].guid} if identity in self._gone else found
+
+    def nodes_at(self, switch: Guid) -> Collection[NodeName]:
+        """Return the nodes with a cable to a switch. O(adapters) after a change, else O(1)."""
+        if self._at is None:
+            self._at = {}
+            for node, several in self._near.items():
+                for each in set[Guid]().union(*(self._switches(near.identity) for near in several)):
+                    self._at.setdefault(each, set()).add(node)
+        return self._at.get(switch, ())
+
+    def name_of(self, switch: Guid) -> str:
+        """Return the name of a switch, also of one that no dump has any more. O(adapters gone)."""
+        known = self._wires.switches.get(switch)
+        gone = (each.name for each in self._gone.values() if each.guid == switch)
+        return known.name if known is not None else next(gone, switch)
 
     def of(self, node: NodeName) -> tuple[NodeUplink, ...]:
         """Return the cables of a node, those of its adapters first."""
