@@ -1,0 +1,163 @@
+"""The gang that a job becomes: its templates with GPUs by rank, and the request for its groups.
+
+A job becomes none if its user chooses nodes by other means, or if its pods cannot fill groups.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from topo.gangs.admission.claimed import UnknownTemplate, gpus_of
+from topo.gangs.admission.outcome import Rules
+from topo.gangs.admission.user_annotations import UserAnnotations, group_terms
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.job_kinds.templates import (
+    JobParts,
+    Template,
+    Wait,
+    field_path,
+    too_many_containers,
+)
+from topo.gangs.stamp import Stamp
+from topo.gangs.terms import GroupTerms
+from topo.model.errors import Refusal
+from topo.model.limits import MAX_PODS_AHEAD
+from topo.placement.job.request import Request, flaw
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """Why a job is left unchanged: its user chooses nodes by other means."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTemplate:
+    """A template whose pods take GPUs: those of one pod, and how many of them it claims."""
+
+    template: Template
+    gpus: int
+    claimed: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobGang:
+    """The pods that start together: the terms of their groups, and their templates by rank.
+
+    `warning` says how pods that differ are counted, empty where they do not. `kind` is stamped,
+    empty where the controller of the pods is the gang.
+    """
+
+    terms: GroupTerms
+    members: Sequence[GpuTemplate]
+    request: Request
+    warning: str
+    kind: str
+
+    @property
+    def templates(self) -> list[Template]:
+        """The templates by rank."""
+        return [each.template for each in self.members]
+
+    def stamp(self, first_rank: int = 0) -> Stamp:
+        """Return the stamp of the pods that begin at this rank."""
+        return Stamp(self.request.pods, first_rank, self.request.pods_per_group)
+
+
+def gang_of_job(
+    parts: JobParts, asked: UserAnnotations, rules: Rules, namespace: str
+) -> JobGang | Refusal | UnknownTemplate | LeftAlone:
+    """Return the gang that the job becomes, or why it cannot become one."""
+    keys = rules.keys
+    terms = group_terms(asked, keys)
+    if isinstance(terms, Refusal):
+        return terms
+    own = parts.own or _own_node(parts.templates)
+    if own or parts.flaw is not None:
+        return parts.flaw or LeftAlone(
+            f"{own}, so {keys.size} is left alone; remove one of the two"
+        )
+    members = _members(parts.templates, rules, namespace)
+    if isinstance(members, Refusal | UnknownTemplate):
+        return members
+    if (refusal := _disorder([each.template for each in members])) is not None:
+        return refusal
+    pods = sum(each.template.pods for each in members)
+    if not pods:
+        return LeftAlone(f"the job has no pods yet; those that it gets run without {keys.size}")
+    most = max(each.gpus for each in members)
+    request = Request(pods=pods, gpus_per_pod=most, group_size=terms.group_size)
+    misfit = _misfit(request, keys, asked.places[keys.size])
+    return misfit or JobGang(terms, members, request, _unlike(members), parts.stamped_kind)
+
+
+def _own_node(templates: Sequence[Template]) -> str:
+    for each in templates:
+        if each.spec.get("nodeName"):
+            return f"{field_path(each.path)}.spec.nodeName is set"
+    return ""
+
+
+def _members(
+    templates: Sequence[Template], rules: Rules, namespace: str
+) -> Sequence[GpuTemplate] | Refusal | UnknownTemplate:
+    """Return the templates whose pods take GPUs; or a refusal.
+
+    It is refused if no pod takes any, or if there are too many containers.
+    """
+    refusal = too_many_containers(sum(each.containers for each in templates))
+    if refusal is not None:
+        return refusal
+    members: list[GpuTemplate] = []
+    for each in templates:
+        path = (*each.path, "spec")
+        found = gpus_of(each.spec, namespace, rules, path)
+        if isinstance(found, Refusal | UnknownTemplate):
+            return found
+        if found.gpus:
+            members.append(GpuTemplate(each, found.gpus, found.claimed))
+    if not members:
+        fix = f"give the containers a limit of {rules.gpu_resources[0]}, or claims of GPUs"
+        return Refusal("no pod takes whole GPUs", "spec", fix)
+    return members
+
+
+def _disorder(templates: Sequence[Template]) -> Refusal | None:
+    """Return why the pods of these templates have no ranks or are never planned together."""
+    names = {each.name for each in templates}
+    for each in templates:
+        if each.flaw is not None:
+            return each.flaw
+        if each.waits is not None and each.waits.until_ended and (names & each.waits.names):
+            return each.waits.refusal(each.name, min(names & each.waits.names))
+    pods = sum(each.pods for each in templates)
+    if pods > MAX_PODS_AHEAD and (late := next(waits_for_others(templates), None)) is not None:
+        what = f"places are kept for at most {MAX_PODS_AHEAD} pods, and the job has {pods}"
+        return Refusal(what, late.where, late.fix)
+    return None
+
+
+def waits_for_others(templates: Sequence[Template]) -> Iterator[Wait]:
+    """Yield why some of the pods are made only once others of them run."""
+    names = {each.name for each in templates}
+    waits = (each.waits for each in templates if each.waits is not None)
+    return (each for each in waits if names & each.names)
+
+
+def _misfit(request: Request, keys: AnnotationKeys, where: str) -> Refusal | None:
+    """Return why pods of this size cannot fill a group; None if they can."""
+    size, gpus = request.group_size or 0, request.gpus_per_pod
+    if size % gpus:
+        below, above = size - size % gpus, size - size % gpus + gpus
+        what = f"{keys.size} {size} is no multiple of the {gpus} GPUs of a pod"
+        return Refusal(what, where, f"give {f'{below} or {above}' if below else above}")
+    return flaw(request)
+
+
+def _unlike(members: Sequence[GpuTemplate]) -> str:
+    """Return how pods that take different numbers of GPUs are counted; empty for equal ones."""
+    most = max(each.gpus for each in members)
+    fewer = [f"{each.template.name} {each.gpus}" for each in members if each.gpus < most]
+    if not fewer:
+        return ""
+    return f"of pods with fewer GPUs ({', '.join(fewer)}) each is planned as one of {most} GPUs"
