@@ -13,8 +13,8 @@ with exit_on_signal(), needs("master"):
     import structlog
     from aiohttp import web
 
-    from master import cleanup
     from master.app import build_app
+    from master.cleanup.command import clean_up_and_tell
     from master.composition.service import build_service
     from master.settings import MasterSettings
     from topo.kit.logs import configure_logs
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["cleanup"]:
-        return run(cleanup.command(load(MasterSettings, words[1:])))
+        return run(clean_up_and_tell(load(MasterSettings, words[1:])))
     settings = load(MasterSettings, words)
     try:
         configure_logs(settings, "topo-master")

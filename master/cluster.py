@@ -13,17 +13,10 @@ from master.kube.dra.taint_rules import DeviceTaintRuleObject
 from master.kube.gang_object import GangObject
 from master.kube.gang_pod import ClusterPod, EndedPod
 from master.kube.metrics import KubeMetrics
-from master.kube.objects import (
-    NODES,
-    PODS,
-    ConfigMapObject,
-    HyperNodeObject,
-    NodeObject,
-    QuotaObject,
-    Resource,
-)
+from master.kube.objects import NODES, PODS, ConfigMapObject, NodeObject, QuotaObject, Resource
 from master.kube.reflector import Reflector
 from master.kube.schedulers.composite_groups import CompositeGroupObject, GroupTrees
+from master.kube.schedulers.hypernodes import HyperNodeObject
 from master.kube.schedulers.node_features import NodeFeatureObject
 from master.kube.schedulers.provisioning import KnownRequest, KnownTemplate
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject

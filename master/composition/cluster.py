@@ -29,7 +29,6 @@ from master.kube.gang_pod import ClusterPod, EndedPod
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import (
     CONFIG_MAPS,
-    HYPERNODES,
     NODES,
     PODS,
     QUOTAS,
@@ -42,6 +41,7 @@ from master.kube.objects import (
 from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
 from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS, GroupTrees
+from master.kube.schedulers.hypernodes import HYPERNODES
 from master.kube.schedulers.node_features import NODE_FEATURES, NodeFeatureObject
 from master.kube.schedulers.provisioning import (
     POD_TEMPLATES,

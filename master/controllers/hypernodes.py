@@ -9,7 +9,8 @@ import structlog
 
 from master.controllers.controller import ChangedNames
 from master.controllers.retention_grace import RetentionGrace
-from master.kube.objects import HYPERNODES, HyperNodeObject, Key
+from master.kube.objects import Key
+from master.kube.schedulers.hypernodes import HYPERNODES, HyperNodeObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Create, Delete, Write, WriteTarget

@@ -56,9 +56,10 @@ from master.kube.dra.slices import DeviceSlice
 from master.kube.dra.taint_rules import DeviceTaintRuleObject
 from master.kube.gang_object import GangObject
 from master.kube.gang_pod import ClusterPod
-from master.kube.objects import HyperNodeObject, NodeObject
+from master.kube.objects import NodeObject
 from master.kube.reflector import Listed, StoreEvent
 from master.kube.schedulers.composite_groups import CompositeGroupObject
+from master.kube.schedulers.hypernodes import HyperNodeObject
 from master.kube.schedulers.node_features import NodeFeatureObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.store import Store

@@ -40,17 +40,10 @@ from master.inspection.rights import (
 from master.kube.client import Call, Caller
 from master.kube.decoding import decode
 from master.kube.errors import KubeError
-from master.kube.objects import (
-    HYPERNODES,
-    LEASES,
-    HyperNodeObject,
-    KubeObject,
-    Resource,
-    collection_path,
-    key_of,
-    object_path,
-)
+from master.kube.leader_election.lease_object import LEASES
+from master.kube.objects import KubeObject, Resource, collection_path, key_of, object_path
 from master.kube.reading import read, read_all
+from master.kube.schedulers.hypernodes import HYPERNODES, HyperNodeObject
 from master.kube.schema.timestamps import unix_s
 from topo.model.rest.cluster import (
     ClusterDocument,

@@ -10,12 +10,11 @@ from master.kube.dra.claims import CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_CLA
 from master.kube.dra.slices import RESOURCE_SLICES
 from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.gang_object import GANGS
+from master.kube.leader_election.lease_object import LEASES
 from master.kube.objects import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     EVENTS,
-    HYPERNODES,
-    LEASES,
     MUTATING_WEBHOOKS,
     NODES,
     PODS,
@@ -26,6 +25,7 @@ from master.kube.objects import (
     Resource,
 )
 from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
+from master.kube.schedulers.hypernodes import HYPERNODES
 from master.kube.schedulers.node_features import NODE_FEATURES
 from master.kube.schedulers.provisioning import POD_TEMPLATES, PROVISIONING_REQUESTS
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS

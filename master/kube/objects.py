@@ -1,8 +1,7 @@
 """Slim models of Kubernetes objects: only the fields that decide something.
 
 Two readings are equal when none of these fields differs, so a heartbeat is no change. Quantities
-stay text (`"8"`, `"3920m"`). Fields: API reference of Kubernetes v1.36 (core/v1) and
-`topology.volcano.sh/v1alpha1` of Volcano v1.14.
+stay text (`"8"`, `"3920m"`). Fields: API reference of Kubernetes v1.36 (core/v1).
 """
 
 import dataclasses
@@ -327,45 +326,6 @@ class ConfigMapObject:
 
 
 @slim
-class ExactMatch:
-    """A selector of one name."""
-
-    name: str
-
-
-@slim
-class MemberSelector:
-    """The members of a HyperNode; `exact_match` is None for another kind of selector."""
-
-    exact_match: ExactMatch | None = None
-
-
-@slim
-class HyperNodeMember:
-    """A node or a HyperNode of a lower tier; `type` is Node or HyperNode."""
-
-    type: str
-    selector: MemberSelector = field(default_factory=MemberSelector)
-
-
-@slim
-class HyperNodeSpec:
-    """A group and its tier; tier 1 is closest to the nodes."""
-
-    tier: int
-    tier_name: str = ""
-    members: tuple[HyperNodeMember, ...] = ()
-
-
-@slim
-class HyperNodeObject:
-    """Volcano's group of nodes or of groups."""
-
-    metadata: Metadata
-    spec: HyperNodeSpec
-
-
-@slim
 class BareObject:
     """An object of which only the metadata is read."""
 
@@ -401,25 +361,6 @@ class WebhookConfigurationObject:
 
     metadata: Metadata
     webhooks: tuple[Webhook, ...] = ()
-
-
-@slim
-class LeaseSpec:
-    """The holder of a lease and its times, in RFC 3339."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: Annotated[float | None, Field(ge=0)] = None
-    lease_transitions: Annotated[int | None, Field(ge=0)] = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-
-
-@slim
-class LeaseObject:
-    """A Lease."""
-
-    metadata: Metadata
-    spec: LeaseSpec = field(default_factory=LeaseSpec)
 
 
 class KubeObject(Protocol):
@@ -482,10 +423,6 @@ SELECTING_PODS = Resource("v1", "Pod", "pods", SelectingPod)
 CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps", ConfigMapObject)
 EVENTS = Resource("events.k8s.io/v1", "Event", "events", BareObject)
 DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", BareObject)
-LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases", LeaseObject)
-HYPERNODES = Resource(
-    "topology.volcano.sh/v1alpha1", "HyperNode", "hypernodes", HyperNodeObject, namespaced=False
-)
 SECRETS = Resource("v1", "Secret", "secrets", SecretObject)
 MUTATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io/v1",

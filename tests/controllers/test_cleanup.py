@@ -6,20 +6,15 @@ from typing import Any
 
 import pytest
 
-from master import cleanup
-from master.cleanup import CleanedCluster, CleanupError, clean_up
+from master.cleanup.cluster import CleanedCluster
+from master.cleanup.command import CleanupError, clean_up
+from master.cleanup.lease import HOLD_S
+from master.cleanup.removed_objects import RemovedObjects
 from master.kube.errors import KubeError
-from master.kube.objects import (
-    CONFIG_MAPS,
-    HYPERNODES,
-    LEASES,
-    MUTATING_WEBHOOKS,
-    NODES,
-    PODS,
-    collection_path,
-)
+from master.kube.leader_election.lease_object import LEASES
+from master.kube.objects import CONFIG_MAPS, MUTATING_WEBHOOKS, NODES, PODS, collection_path
+from master.kube.schedulers.hypernodes import HYPERNODES
 from master.kube.schedulers.workloads import HELD
-from master.kube.writing.removed_objects import RemovedObjects
 from tests.controllers.nomination.objects import WORDS
 from tests.controllers.test_hypernodes import foreign
 from tests.controllers.world import ClusterWorld, cluster_world, deliver
@@ -133,7 +128,7 @@ async def test_it_takes_the_lease_and_waits_until_the_leader_has_ended():
     await asyncio.sleep(14)
     spec = lease.document["spec"]
     assert spec["holderIdentity"] == "topo-master-cleanup"
-    assert (spec["leaseDurationSeconds"], spec["leaseTransitions"]) == (cleanup.HOLD_S, 4)
+    assert (spec["leaseDurationSeconds"], spec["leaseTransitions"]) == (HOLD_S, 4)
     assert not [call for call in api.calls if call.path == collection_path(NODES)]
     await work
     assert loop.time() - began_s == pytest.approx(15, abs=1)

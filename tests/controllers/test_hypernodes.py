@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from master.kube.objects import HYPERNODES, collection_path
+from master.kube.objects import collection_path
+from master.kube.schedulers.hypernodes import HYPERNODES
 from tests.controllers.world import ClusterWorld, cluster_world, deliver
 from tests.publish.forests import VENDOR, box, fly, forest, forests
 from tests.support.virtual_time import in_virtual_time

@@ -7,14 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from master.cleanup import clean_up
+from master.cleanup.command import clean_up
 from master.controllers.suspicion.node_marks import QuarantineTaint
-from master.kube.objects import (
-    HYPERNODES,
-    NODES,
-    NodeObject,
-    collection_path,
-)
+from master.kube.objects import NODES, NodeObject, collection_path
+from master.kube.schedulers.hypernodes import HYPERNODES
 from tests.controllers.test_cleanup import add_lease, cluster
 from tests.controllers.world import ClusterWorld, cluster_world, deliver
 from tests.publish.forests import VENDOR

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.cleanup import CleanedCluster, clean_up
+from master.cleanup.cluster import CleanedCluster
+from master.cleanup.command import clean_up
 from master.controllers.controller import Controller
 from master.controllers.retention_grace import RetentionGrace
 from master.controllers.topologies import FORMATS, TopologyComparer, manager_of

@@ -15,8 +15,9 @@ from master.controllers.table import Controllers, ControllerView, build_controll
 from master.kube.dra.slices import RESOURCE_SLICES
 from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.gang_object import GANGS
-from master.kube.objects import HYPERNODES, NODES, PODS, collection_path
+from master.kube.objects import NODES, PODS, collection_path
 from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
+from master.kube.schedulers.hypernodes import HYPERNODES
 from master.kube.schedulers.node_features import NODE_FEATURES
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.writing.writer import Writer, WriterMetrics

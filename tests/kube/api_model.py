@@ -20,7 +20,8 @@ from master.kube.dra.slices import RESOURCE_SLICES
 from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.errors import KubeError, error_of_answer
 from master.kube.gang_object import GANGS
-from master.kube.objects import HYPERNODES, NODES, Resource, collection_path
+from master.kube.objects import NODES, Resource, collection_path
+from master.kube.schedulers.hypernodes import HYPERNODES
 from master.kube.schedulers.node_features import NODE_FEATURES
 from master.kube.schedulers.provisioning import POD_TEMPLATES, PROVISIONING_REQUESTS
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS

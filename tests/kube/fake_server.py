@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from master.kube.objects import HYPERNODES
+from master.kube.schedulers.hypernodes import HYPERNODES
 from tests.kube.api_model import new_store, served
 from tests.kube.plain import serving
 from topo.sim.kubernetes.apiserver.api import Api, ApiRequest

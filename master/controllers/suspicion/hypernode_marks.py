@@ -7,7 +7,7 @@ from functools import partial
 from master.controllers.controller import ChangedNames
 from master.controllers.hypernodes import PRODUCT, managed_by
 from master.controllers.suspicion.node_marks import Held
-from master.kube.objects import HYPERNODES, HyperNodeObject
+from master.kube.schedulers.hypernodes import HYPERNODES, HyperNodeObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget

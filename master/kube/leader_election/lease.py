@@ -34,7 +34,8 @@ from master.kube.leader_election.election import (
     WriteLease,
     Written,
 )
-from master.kube.objects import LEASES, LeaseSpec, collection_path, object_path
+from master.kube.leader_election.lease_object import LEASES, LeaseSpec
+from master.kube.objects import collection_path, object_path
 from master.kube.schema.slim import slim
 from topo.kit.metrics import counter, gauge
 from topo.model.errors import TopoError

@@ -3,7 +3,8 @@
 from itertools import pairwise
 from math import inf
 
-from master.kube.objects import HYPERNODES, NODES
+from master.kube.objects import NODES
+from master.kube.schedulers.hypernodes import HYPERNODES
 from master.kube.writing import write_queue
 from master.kube.writing.write_queue import ECHO_S, GONE, REFUSED_S, WriteQueue
 from master.kube.writing.writes import Apply, Create, Delete, Write, WriteTarget

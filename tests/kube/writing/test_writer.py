@@ -12,8 +12,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from master.kube.errors import KubeError
-from master.kube.objects import EVENTS, HYPERNODES, NODES, PODS, collection_path
+from master.kube.objects import EVENTS, NODES, PODS, collection_path
 from master.kube.rate import RequestRate
+from master.kube.schedulers.hypernodes import HYPERNODES
 from master.kube.writing.writer import CONCURRENCY, Settled, Writer, WriterMetrics
 from master.kube.writing.writes import Apply, Create, Delete, Patch, WriteTarget, call_of
 from tests.kube.api_model import ApiModel
