@@ -24,7 +24,12 @@ class CurrentTopology:
         usage = self.placements.state.usage()
         cards = self.placements.state.cards.snapshot()
         return TopologyView(
-            self.engine.snapshot, usage, times=times, warnings=self.warnings(), cards=cards
+            self.engine.snapshot,
+            usage,
+            times=times,
+            warnings=self.warnings(),
+            cards=cards,
+            beside=self.engine.beside,
         )
 
     def version(self) -> object:

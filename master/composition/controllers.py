@@ -1,6 +1,6 @@
 """The controllers of a master in a cluster."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 from master.availability import Availability
@@ -18,7 +18,11 @@ from master.controllers.table import Controllers, ControllerView, build_controll
 from master.kube.schedulers.volcano_config import Configured
 from master.sources.kubernetes.capacity import ClusterCapacity
 from topo.gangs.machine.settings import GangSettings
+from topo.kit.threads import MadeOnce
+from topo.model.forest import Forest
+from topo.model.ids import NodeName
 from topo.publish.event_series import Reporter
+from topo.publish.node_labels import Labels, node_labels
 
 
 def cluster_controllers(
@@ -70,6 +74,10 @@ def _view(
     """Return what controllers see of this master."""
     settings, engine = core.settings, core.engine
     forget_at_s = engine.clock() + settings.discovery.forget_s
+
+    def labels_of(forest: Forest) -> Mapping[NodeName, Labels]:
+        return node_labels(forest, settings.label_keys, engine.beside(forest))
+
     return ControllerView(
         nodes=cluster.nodes,
         hypernodes=cluster.hypernodes,
@@ -81,6 +89,8 @@ def _view(
         grace=RetentionGrace(cluster.nodes, forget_at_s, engine.clock),
         domain=settings.domain,
         label_keys=settings.label_keys,
+        beside=engine.beside,
+        node_labels=MadeOnce(labels_of).of,
         reporter=Reporter(PRODUCT, settings.pod_name or PRODUCT),
         about_service=partial(
             service_object,

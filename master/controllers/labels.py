@@ -13,12 +13,11 @@ from master.kube.objects import NODES, NodeObject
 from master.kube.store import Store
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
-from topo.discovery.tree.fabric_forests import forests_beside
 from topo.kit.threads import off_loop
 from topo.model.forest import Forest
 from topo.model.ids import Kind, NodeName
 from topo.model.machine import NodeFacts
-from topo.publish.node_labels import Labels, every_key, node_labels
+from topo.publish.node_labels import Labels, every_key
 
 MANAGER = f"{MANAGER_PREFIX}labels"
 AT_ONCE = 500
@@ -53,7 +52,7 @@ class KeptLabels:
 class LabelComparer:
     """Requests a write for each node whose labels of our keys differ from the forest.
 
-    `keys` has the label of each kind of group.
+    `labels` returns those of every node, for threads. `keys` has the label of each kind of group.
 
     Server-side apply removes what this manager wrote once and no longer writes, so no history is
     needed after a restart. A label of ours that another program gave to a node in no group stays
@@ -64,6 +63,7 @@ class LabelComparer:
     writer: Writer
     forest: Callable[[], Forest]
     _: KW_ONLY
+    labels: Callable[[Forest], Mapping[NodeName, Labels]]
     keys: Mapping[Kind, str]
     kept: KeptLabels
     _wanted: tuple[Forest | None, Mapping[NodeName, Labels]] = (None, {})
@@ -79,7 +79,7 @@ class LabelComparer:
         """
         forest = self.forest()
         if forest is not self._wanted[0]:
-            self._wanted = forest, await off_loop(partial(wanted_labels, forest, self.keys))
+            self._wanted = forest, await off_loop(partial(self.labels, forest))
         wanted = self._wanted[1]
         present = self.nodes.objects
         if names is None:
@@ -122,8 +122,3 @@ class LabelComparer:
 
     def _labels(self, labels: Labels) -> dict[str, str]:
         return {key: labels[key] for key in self._ours if key in labels}
-
-
-def wanted_labels(forest: Forest, keys: Mapping[Kind, str]) -> Mapping[NodeName, Labels]:
-    """Return the labels of every node, also of fabrics beside the tree. O(nodes)."""
-    return node_labels(forest, keys, forests_beside(forest))

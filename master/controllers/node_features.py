@@ -26,7 +26,7 @@ import structlog
 
 from master.controllers.controller import ChangedNames
 from master.controllers.hypernodes import PRODUCT, managed_by
-from master.controllers.labels import AT_ONCE, KeptLabels, wanted_labels
+from master.controllers.labels import AT_ONCE, KeptLabels
 from master.kube.objects import NodeObject, OwnedMetadata
 from master.kube.schedulers.node_features import (
     NODE_FEATURES,
@@ -64,7 +64,7 @@ _log = structlog.get_logger(__name__)
 class NodeFeatureComparer:
     """Keeps the objects; see above. It does nothing where their API is not served.
 
-    `keys` has the label of each kind of group.
+    `labels` returns those of every node, for threads. `keys` has the label of each kind of group.
     """
 
     features: Store[NodeFeatureObject]
@@ -72,6 +72,7 @@ class NodeFeatureComparer:
     writer: Writer
     forest: Callable[[], Forest]
     _: KW_ONLY
+    labels: Callable[[Forest], Mapping[NodeName, Labels]]
     keys: Mapping[Kind, str]
     domain: str
     namespace: str
@@ -94,7 +95,7 @@ class NodeFeatureComparer:
             return  # NFD is not installed; its kinds may come later
         forest = self.forest()
         if forest is not self._wanted[0]:
-            self._wanted = forest, await off_loop(partial(wanted_labels, forest, self.keys))
+            self._wanted = forest, await off_loop(partial(self.labels, forest))
         had = bool(self._conflicts)
         if names is None:
             self._conflicts.clear()

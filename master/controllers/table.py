@@ -72,6 +72,7 @@ from topo.model.machine import NodeFacts
 from topo.model.rest.topology import WarningDocument
 from topo.publish.event_series import Regarding, Reporter
 from topo.publish.node_features import node_of
+from topo.publish.node_labels import Fabrics, Labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +80,10 @@ class ControllerView:
     """The parts of the forest and the cluster that controllers read, and the writer.
 
     `is_settled`: forest and nodes are known. `facts`: the report of a node's worker. `label_keys`:
-    the label of each kind of group. `about_service`: returns the object of Events about sources.
-    `taint_effect`: the effect of the taints of broken GPUs.
+    the label of each kind of group. `beside` and `node_labels` return the forests of the fabrics
+    beside a tree and the labels of all nodes; they are for threads, and once made of a forest.
+    `about_service`: returns the object of Events about sources. `taint_effect`: the effect of the
+    taints of broken GPUs.
     """
 
     nodes: Store[NodeObject]
@@ -93,6 +96,8 @@ class ControllerView:
     grace: RetentionGrace
     domain: str
     label_keys: Mapping[Kind, str]
+    beside: Callable[[Forest], Fabrics]
+    node_labels: Callable[[Forest], Mapping[NodeName, Labels]]
     reporter: Reporter
     about_service: Callable[[], Awaitable[Regarding | None]]
     registry: prom.CollectorRegistry
@@ -147,7 +152,12 @@ def _kept_labels(view: ControllerView) -> KeptLabels:
 
 def _build_labels(view: ControllerView) -> Running:
     comparer = LabelComparer(
-        view.nodes, view.writer, view.forest, keys=view.label_keys, kept=_kept_labels(view)
+        view.nodes,
+        view.writer,
+        view.forest,
+        labels=view.node_labels,
+        keys=view.label_keys,
+        kept=_kept_labels(view),
     )
     controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
     view.writer.listen(labels.MANAGER, comparer.settled)
@@ -282,6 +292,7 @@ def _build_topologies(name: str, view: ControllerView) -> Running:
         stores,
         view.writer,
         view.forest,
+        beside=view.beside,
         keys=view.label_keys,
         domain=view.domain,
         grace=view.grace,
@@ -301,6 +312,7 @@ def _build_node_features(view: ControllerView) -> Running:
         view.nodes,
         view.writer,
         view.forest,
+        labels=view.node_labels,
         keys=view.label_keys,
         domain=view.domain,
         namespace=view.namespace,

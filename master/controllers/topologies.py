@@ -40,13 +40,12 @@ from master.kube.schedulers.topologies import (
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Create, Delete, Write, WriteTarget
-from topo.discovery.tree.fabric_forests import forests_beside
 from topo.kit.threads import off_loop
 from topo.model.conditions.master import MasterCondition
 from topo.model.forest import Forest
 from topo.model.ids import Kind
 from topo.model.rest.topology import WarningDocument
-from topo.publish.node_labels import NO_FABRICS
+from topo.publish.node_labels import NO_FABRICS, Fabrics
 from topo.publish.topologies.chains import TierChain, all_chains
 from topo.publish.topologies.kai import kai_objects
 from topo.publish.topologies.koordinator import koordinator_objects
@@ -115,8 +114,9 @@ def manager_of(name: str) -> str:
 class TopologyComparer:
     """Keeps the objects of one format; see above. It does nothing where their API is not served.
 
-    `name` is that of the format, `keys` has the label of each kind of group. `nominates`: this
-    program chooses the nodes of jobs with groups, unless they say otherwise.
+    `name` is that of the format, `keys` has the label of each kind of group. `beside` returns the
+    forests beside a tree, for threads. `nominates`: this program chooses the nodes of jobs with
+    groups, unless they say otherwise.
     """
 
     name: str
@@ -124,6 +124,7 @@ class TopologyComparer:
     writer: Writer
     forest: Callable[[], Forest]
     _: KW_ONLY
+    beside: Callable[[Forest], Fabrics]
     keys: Mapping[Kind, str]
     domain: str
     grace: RetentionGrace
@@ -145,7 +146,7 @@ class TopologyComparer:
 
     def _wanted_by(self, forest: Forest) -> WantedObjects:
         made = FORMATS[self.name]
-        beside = NO_FABRICS if made.is_sole else forests_beside(forest)
+        beside = NO_FABRICS if made.is_sole else self.beside(forest)
         return made.objects(all_chains(forest, self.keys, self.domain, beside))
 
     def warnings(self) -> tuple[WarningDocument, ...]:

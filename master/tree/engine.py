@@ -20,8 +20,9 @@ from topo.discovery.node_detail import NodeDetail
 from topo.discovery.state import Discovery
 from topo.discovery.suspicion.link_states import slot
 from topo.discovery.tree.changes import compare
+from topo.discovery.tree.fabric_forests import forests_beside
 from topo.kit.tasks import uninterrupted
-from topo.kit.threads import timed_in_thread
+from topo.kit.threads import MadeOnce, timed_in_thread
 from topo.model.forest import Change, NodeSuspicion, Snapshot, SourceState
 from topo.model.ids import Generation, NodeName, natural_key
 from topo.model.machine import NodeFacts
@@ -119,6 +120,8 @@ class Engine:
         self.advanced_at_s = clock()
         self.history = History(HISTORY_LIMIT, discovery.snapshot.generation)
         self.status_times = StatusTimes()
+        self.beside = MadeOnce(forests_beside).of
+        """Returns the forests of the fabrics beside a tree, for threads; once for the newest."""
 
     @property
     def snapshot(self) -> Snapshot:

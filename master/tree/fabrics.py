@@ -15,7 +15,7 @@ from topo.model.rest.topology import FabricPlaceDocument
 
 def view_of_fabric(view: TopologyView, mode: str, name: str) -> TopologyView | Refusal:
     """Return the view of one fabric: the tree, or the forest beside it. O(nodes)."""
-    forests = forests_by_fabric(view.snapshot.forest, mode)
+    forests = forests_by_fabric(view.snapshot.forest, mode, view.beside)
     for fabric, forest in forests.items():
         if fabric == name:
             return replace(view, snapshot=replace(view.snapshot, forest=forest), fabric=name)

@@ -6,7 +6,7 @@ reader: plain dictionaries, which mypy checks, are given to orjson.
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -14,9 +14,9 @@ import orjson
 from master.tree.capacity_counts import SubtreeCounts, capacity_document
 from master.tree.selection import Selected, Vertex
 from master.tree.status_times import Times
-from topo.discovery.tree.fabric_forests import FabricSummary, summaries
+from topo.discovery.tree.fabric_forests import FabricSummary, forests_beside, summaries
 from topo.model.forest import ROOT, Conflict, Forest, Group, Node, Reason, Snapshot, SourceState
-from topo.model.ids import GroupPath, NodeName
+from topo.model.ids import FabricName, GroupPath, NodeName
 from topo.model.rest.topology import (
     AmountDocument,
     CardDocument,
@@ -48,7 +48,8 @@ class TopologyView:
     """The values that a document is made of: the forest, the bookings, the times of changes.
 
     `times` are on the clock of the snapshot's sources. `warnings` are about the master itself.
-    `fabric`: of which one the forest is, where that was asked for.
+    `fabric`: of which one the forest is, where that was asked for. `beside` returns the forests of
+    the other fabrics, for threads. O(nodes), and once for the newest forest of a master.
     """
 
     snapshot: Snapshot
@@ -57,6 +58,7 @@ class TopologyView:
     times: Times = field(default_factory=Times)
     warnings: tuple[WarningDocument, ...] = ()
     fabric: str = ""
+    beside: Callable[[Forest], Mapping[FabricName, Forest]] = forests_beside
 
     @property
     def version(self) -> object:

@@ -191,3 +191,12 @@ async def test_of_a_hundred_changes_in_two_seconds_the_last_one_stays_and_no_nod
         assert labels_of(world, "node-1") == {BOX: "switchbox-1", FLY: "dragonfly-2"}
         assert len([name for _, name in world.api.writes if name == "topo-node-1"]) < 100
         assert world.api.labels(NODES)["node-1"] == {}
+
+
+async def test_labels_and_objects_share_what_is_made_of_a_forest():
+    both: Any = {"switched_on": ("labels", "node-features"), "has_nfd": True}
+    async with cluster_world(NAMES, VENDOR, **both) as world:
+        await deliver()
+        world.publish(MOVED)
+        await deliver()
+        assert [id(each) for each in world.labelled] == [id(VENDOR), id(MOVED)]

@@ -30,6 +30,7 @@ from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
 from tests.publish.forests import LEAVES, VENDOR, box, fly, forest, hanging
 from tests.support.virtual_time import in_virtual_time
+from topo.discovery.tree.fabric_forests import forests_beside
 from topo.model.forest import Forest
 from topo.publish.node_labels import label_keys
 from topo.publish.topologies.koordinator import NAME
@@ -96,6 +97,7 @@ class Leader:
             stores,
             writer,
             lambda: self.forest,
+            beside=forests_beside,
             keys=label_keys(DOMAIN, {}),
             domain=DOMAIN,
             grace=RetentionGrace(ModelStore(self.api, NODES), clock() + forget_s, clock),

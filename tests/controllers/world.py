@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,10 +23,12 @@ from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.writing.writer import Writer, WriterMetrics
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
+from topo.discovery.tree.fabric_forests import forests_beside
+from topo.kit.threads import MadeOnce
 from topo.model.forest import Forest, NodeSuspicion, Snapshot
 from topo.model.ids import Generation, NodeName
 from topo.publish.event_series import Reporter
-from topo.publish.node_labels import label_keys
+from topo.publish.node_labels import Labels, label_keys, node_labels
 
 WATCH_DELAY_S = 0.02
 NAMESPACE = "topo"
@@ -47,6 +49,8 @@ class ClusterWorld:
     is_settled: bool = True
     controllers: Controllers = field(default_factory=Controllers)
     suspected: dict[NodeName, NodeSuspicion] = field(default_factory=dict)
+    labelled: list[Forest] = field(default_factory=list)
+    """The forests of which the labels of all nodes were made."""
     hypernode_store: ModelStore[Any] | None = None
     tasks: list[asyncio.Future[None]] = field(default_factory=list)
 
@@ -132,6 +136,12 @@ async def _leading(
     registry = prom.CollectorRegistry()
     metrics, rng = WriterMetrics(registry), random.Random(1)  # noqa: S311
     writer = Writer(world.api, metrics, clock=loop.time, rng=rng)
+    keys = label_keys(domain, {})
+
+    def labels_of(forest: Forest) -> Mapping[NodeName, Labels]:
+        world.labelled.append(forest)
+        return node_labels(forest, keys, forests_beside(forest))
+
     view = ControllerView(
         nodes=store,
         hypernodes=world.hypernode_store,
@@ -142,7 +152,9 @@ async def _leading(
         is_settled=lambda: world.is_settled,
         grace=RetentionGrace(store, loop.time() + forget_s, loop.time),
         domain=domain,
-        label_keys=label_keys(domain, {}),
+        label_keys=keys,
+        beside=forests_beside,
+        node_labels=MadeOnce(labels_of).of,
         reporter=Reporter("topo-master", "topo-master-0"),
         about_service=_nothing,
         registry=registry,

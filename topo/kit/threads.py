@@ -19,8 +19,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
+S = TypeVar("S")
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -82,3 +83,22 @@ async def timed_in_thread(call: Callable[[], T]) -> tuple[T, float]:
         return call(), time.thread_time() - began_s
 
     return await asyncio.to_thread(timed)
+
+
+class MadeOnce(Generic[S, T]):
+    """What `make` returns of the latest subject, made once for all threads that ask; others wait.
+
+    Subjects are frozen and known by identity. One value is kept: that of an earlier subject is made
+    anew.
+    """
+
+    def __init__(self, make: Callable[[S], T]) -> None:
+        self._make, self._lock = make, threading.Lock()
+        self._made: tuple[S, T] | None = None
+
+    def of(self, subject: S) -> T:
+        """Return the value of a subject; waits while another thread makes one."""
+        with self._lock:
+            if self._made is None or self._made[0] is not subject:
+                self._made = subject, self._make(subject)
+            return self._made[1]
