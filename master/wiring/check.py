@@ -27,10 +27,10 @@ from topo.diagnosis.wiring.compare import CableVerdict, compare
 from topo.diagnosis.wiring.cost import CableCost, Job
 from topo.diagnosis.wiring.document import Compared, wiring_document
 from topo.diagnosis.wiring.neighbours import seen_by_neighbours
+from topo.diagnosis.wiring.own_ports import own_ports
 from topo.diagnosis.wiring.report import counts
-from topo.diagnosis.wiring.seen import joined, seen_in_dumps
-from topo.diagnosis.wiring.tree import costs_of, seen_by
-from topo.facts.plans import read_plan
+from topo.diagnosis.wiring.seen import joined, read_plan_or_dump, seen_in_dumps
+from topo.diagnosis.wiring.tree import costs_of, seen_by, silent_nodes
 from topo.facts.plans.plan import CablePlan
 from topo.kit.files import LOOK_S, WatchedFile
 from topo.kit.metrics import gauge_family
@@ -172,23 +172,29 @@ class WiringCheck:
 
     def _inputs(self) -> tuple[object, ...]:
         """Return what the findings rest on; nearly all of it is compared by identity."""
-        neighbours = tuple(each.nic_neighbours for each in self.facts().values())
-        return self._plan, self.dumps, self.topology().version(), neighbours
+        nics = tuple((each.nics, each.nic_neighbours) for each in self.facts().values())
+        return self._plan, self.dumps, self.topology().version(), nics
 
     def _compare(self, plan: CablePlan) -> Callable[[], CheckedPlan | Refusal]:
         """Return what compares in any thread, with values frozen now."""
         view, now_s = self.topology().view(), self.clock()
         jobs, dumps = self.jobs(), self.dumps
-        neighbours = {node: each.nic_neighbours for node, each in self.facts().items()}
+        facts = dict(self.facts())
 
         def compared() -> CheckedPlan | Refusal:
             document = topology_document.document(view, self.mode, now_s)
+            silent = silent_nodes(document)
+            own = own_ports(each for node, each in facts.items() if node not in silent)
+            neighbours = {node: each.nic_neighbours for node, each in facts.items()}
             lldp = seen_by_neighbours(neighbours, plan)
-            found = compare(plan, joined(seen_by(document, plan), seen_in_dumps(dumps), lldp))
+            seen = joined(seen_by(document, plan), seen_in_dumps(dumps, own), lldp)
+            found = compare(plan, seen)
             if isinstance(found, Refusal):
                 return found
             costs = costs_of(document, jobs)
-            body = orjson.dumps(wiring_document(Compared(found, plan.notes, costs.of)))
+            body = orjson.dumps(
+                wiring_document(Compared(found, (*plan.notes, *seen.notes), costs.of))
+            )
             cost = costs.total(found.findings)
             return CheckedPlan(found.planned, found.right, counts(found), cost, body)
 
@@ -218,7 +224,7 @@ def _say(last: CheckedPlan) -> str:
 def _read(content: bytes | Refusal) -> CablePlan | Refusal:
     if isinstance(content, Refusal):
         return content
-    return read_plan(content.decode("utf-8", "replace").replace("\r", ""))
+    return read_plan_or_dump(content.decode("utf-8", "replace").replace("\r", ""))
 
 
 @dataclass(slots=True)

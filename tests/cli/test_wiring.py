@@ -101,6 +101,19 @@ def test_a_plan_or_a_dump_that_cannot_be_read_is_a_refusal_with_its_file_and_lin
     assert topo("wiring", "check", str(tmp_path / "none")).exit_code == Exit.USAGE
 
 
+def test_a_dump_that_was_cut_off_is_no_plan_and_is_told_where_it_is_what_is_seen(
+    topo: Topo, dumps: tuple[Path, Path], tmp_path: Path
+) -> None:
+    good, cut = dumps[0], tmp_path / "cut.txt"
+    text = good.read_text()
+    cut.write_text(text[: text.rindex("\n\n", 0, len(text) // 2) + 1])
+    shown = topo("wiring", "check", str(cut), "--seen", str(good))
+    assert (shown.exit_code, shown.stdout) == (Exit.USAGE, "")
+    assert "a dump is cut off" in shown.stderr
+    shown = topo("wiring", "check", str(good), "--seen", str(cut))
+    assert "note: a dump is cut off, or the fabric changed meanwhile: " in shown.stdout
+
+
 def test_each_finding_says_what_it_costs_in_groups_gpus_and_jobs(
     topo: Topo, fake_master: FakeMaster, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """The plan that a master holds: compared as it and the cables change, told everywhere the same."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,11 +135,35 @@ async def test_dumps_of_the_fabric_and_what_workers_see_by_lldp_are_held_beside_
         await counts(master, {"wrong-port": 1, "unseen": 1})
 
 
-async def reported(master: Master, built: Built, leaf_ports: dict[str, str]) -> None:
+async def test_a_port_that_goes_down_is_a_missing_cable_before_the_next_dump(
+    tmp_path: Path, token_flag: str
+) -> None:
+    """For as long as its worker is heard; the dump is of the time before."""
+    built = pairs(2)
+    folder, plan = tmp_path / "fabric", tmp_path / "plan"
+    folder.mkdir()
+    for file in (folder / "subnet.txt", plan):
+        file.write_text(built.text())
+    flags = ("--mode=fabric", f"--fabric-dir={folder}", f"--wiring-plan={plan}", token_flag)
+    async with running(*flags) as master:
+        await reported(master, built, {})
+        await counts(master, {})
+        await reported(master, built, {}, down="gpu-03")
+        document = await counts(master, {"missing": 1})
+        (finding,) = document["places"][0]["findings"]
+        assert finding["text"].startswith("the port gpu-03 mlx5_0 is down")
+        await asyncio.sleep(60)
+        await counts(master, {})
+
+
+async def reported(
+    master: Master, built: Built, leaf_ports: dict[str, str], *, down: str = ""
+) -> None:
     """The workers of all hosts have reported adapters, and the leaf's port at the end of eth0."""
     for host, guids in built.adapters.items():
         ports = tuple(
-            NetworkPort(f"mlx5_{n}", 1, up=True, node_guid=guid) for n, guid in enumerate(guids)
+            NetworkPort(f"mlx5_{n}", 1, up=host != down, node_guid=guid)
+            for n, guid in enumerate(guids)
         )
         seen = leaf_ports.get(host)
         neighbours = (

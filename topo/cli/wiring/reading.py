@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from topo.cli.exit_codes import CliError, Exit
-from topo.diagnosis.wiring.seen import SeenCables, plan_of, seen_in_dumps
+from topo.diagnosis.wiring.seen import SeenCables, read_plan_or_dump, seen_in_dumps
 from topo.facts.infiniband import ibnetdiscover
-from topo.facts.plans import read_plan
 from topo.facts.plans.plan import CablePlan
 from topo.kit.files import read_bounded
 from topo.model.errors import Refusal
@@ -20,10 +19,7 @@ MAX_FILE_BYTES = 256 << 20
 
 def plan_in(path: Path) -> CablePlan:
     """Return the plan of a file; of a dump it is what was seen then. Raises `CliError`."""
-    text = _text(path)
-    if ibnetdiscover.recognises(text):
-        return plan_of(seen_in_dumps([_dump(path, text)]))
-    return or_error(read_plan(text), path)
+    return or_error(read_plan_or_dump(_text(path)), path)
 
 
 def seen_in(paths: Sequence[Path]) -> SeenCables:

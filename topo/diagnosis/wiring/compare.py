@@ -31,13 +31,11 @@ from enum import StrEnum
 from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
-from topo.diagnosis.wiring.seen import UNNAMED, EndNames, SeenCable, SeenCables
+from topo.diagnosis.wiring.seen import SLOWER, UNNAMED, EndNames, SeenCable, SeenCables
 from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked
 from topo.model.errors import Refusal
 
 _DOUBLED = "give a dump of one moment, in which no two ports of a device have one name"
-_SLOW = 0.9
-"""Below this share of the speed that is expected a cable is slow: names of rates are rounded."""
 
 
 class CableVerdict(StrEnum):
@@ -135,7 +133,9 @@ def compare(plan: CablePlan, seen: SeenCables) -> CableComparison | Refusal:
             is_named = not end.device.startswith(UNNAMED)
             if found.setdefault(end, edge) is not edge and is_named:
                 return Refusal(f"{end} is in two cables", "what is seen", _DOUBLED)
-    judge = _Judge(wanted, seen.covers)
+    judge = _Judge(
+        wanted, seen.covers, *({*map(names.key, ends)} for ends in (seen.dark, seen.lit))
+    )
     findings: list[CableFinding] = []
     right: list[_Edge] = []
     done: set[End] = set()
@@ -212,9 +212,12 @@ def _spread(ends: list[End]) -> tuple[int, bool, list[End]]:
 class _Judge:
     """Says what the cables of a chain are."""
 
-    def __init__(self, wanted: _Ends, covers: Callable[[End], bool]) -> None:
+    def __init__(
+        self, wanted: _Ends, covers: Callable[[End], bool], dark: set[End], lit: set[End]
+    ) -> None:
         self._wanted = wanted
         self._covers = covers
+        self._dark, self._lit = dark, lit
         self._planned_devices = {end.device for end in wanted}
         self._fars: dict[str, set[str]] = {}
         for end, edge in wanted.items():
@@ -241,6 +244,12 @@ class _Judge:
 
     def _missing(self, edge: _Edge) -> CableFinding:
         cables = (CableState(*edge.ends, None, edge.planned),)
+        if dark := [end for end in edge.ends if end in self._dark]:
+            text = f"the port {dark[0]} is down: the cable, or a plug or the port at either end"
+            return CableFinding(CableVerdict.MISSING, cables, text)
+        if lit := [end for end in edge.ends if end in self._lit]:
+            text = f"the port {lit[0]} is up, and no dump since then says where its cable ends"
+            return CableFinding(CableVerdict.UNSEEN, cables, text)
         if not any(map(self._covers, edge.ends)):
             text = "no source saw a device at either end: nothing is known"
             return CableFinding(CableVerdict.UNSEEN, cables, text)
@@ -280,7 +289,7 @@ def _slow(right: Iterable[_Edge]) -> Iterator[CableFinding]:
         telling = [each for each in counted if each.total() > 1] or counted
         usual = min(map(_most_common, telling))
         expected = edge.planned.gbps or usual
-        if edge.seen.gbps < _SLOW * expected:
+        if edge.seen.gbps < SLOWER * expected:
             said = "planned" if edge.planned.gbps else "usual there"
             text = f"runs at {edge.seen.rate}: {edge.seen.gbps:g} of {expected:g} Gbit/s {said}"
             cables = (CableState(*edge.ends, None, edge.planned, edge.seen.rate),)

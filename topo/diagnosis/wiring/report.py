@@ -144,6 +144,6 @@ STEPS = {
     CableVerdict.UNPLANNED: "take it out, or add it to the plan",
     CableVerdict.SLOW: "clean or replace the cable",
     CableVerdict.UNNAMED: "what is there does not say whose it is; have the host name its adapters",
-    CableVerdict.UNSEEN: "no source saw a device at either end; give a dump of their subnet",
+    CableVerdict.UNSEEN: "no source says what is there; give a new dump of their subnet",
 }
 """What is to be done where no plug is to be moved."""

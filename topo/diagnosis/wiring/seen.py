@@ -8,14 +8,22 @@ master shows: a slot of a node. O(cables).
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from topo.diagnosis.wiring.own_ports import NO_PORTS, OwnPort, OwnPorts
 from topo.discovery.groups.fabric.adapter_join import host_of
+from topo.facts.infiniband import ibnetdiscover
+from topo.facts.plans import read_plan
 from topo.facts.plans.plan import CablePlan, End, PlannedCable
+from topo.facts.reading.text import WHOLE_TEXT
+from topo.model.errors import Refusal
 from topo.model.fabric import FabricDump, Guid, Port, gbps
 
+SLOWER = 0.9
+"""Below this share of the speed that is expected a cable is slow: names of rates are rounded."""
+_CUT_OFF = "a dump is cut off, or the fabric changed meanwhile"
 UNNAMED = "unnamed "
 """What a device begins with of which only the GUID is known."""
 
@@ -34,13 +42,18 @@ class SeenCables:
     """Cables, and the devices that a source looked at: their other ports are empty.
 
     Of `hosts`, whose adapters have names, only the ports of `kinds` were looked at: an end whose
-    port is the letters that its name begins with, "" of one that is a number.
+    port is the letters that its name begins with, "" of one that is a number. The hosts themselves
+    say of the ports `dark` that nothing is there, and of `lit` that something is. `notes` say in
+    words what the sources may lack.
     """
 
     cables: tuple[SeenCable, ...]
     devices: frozenset[str]
     hosts: frozenset[str] = field(default_factory=frozenset)
     kinds: frozenset[End] = field(default_factory=frozenset)
+    dark: frozenset[End] = field(default_factory=frozenset)
+    lit: frozenset[End] = field(default_factory=frozenset)
+    notes: tuple[str, ...] = ()
 
     def covers(self, end: End) -> bool:
         """Return whether a cable at this port would be known; the words are those of `EndNames`."""
@@ -55,8 +68,11 @@ def kind_of(end: End) -> End:
 _LETTERS = re.compile("[a-z]*", re.ASCII)
 
 
-def seen_in_dumps(dumps: Iterable[FabricDump]) -> SeenCables:
-    """Return the cables of dumps of one fabric, one for each subnet; the newest word of a port."""
+def seen_in_dumps(dumps: Iterable[FabricDump], own: OwnPorts = NO_PORTS) -> SeenCables:
+    """Return the cables of dumps of one fabric, one for each subnet; the newest word of a port.
+
+    What hosts see of their `own` ports is newer than any dump.
+    """
     newest_first = sorted(dumps, key=lambda each: (bool(each.missing), -each.made_at))
     names: dict[Guid, str] = {}
     adapters: dict[Guid, str] = {}
@@ -74,19 +90,43 @@ def seen_in_dumps(dumps: Iterable[FabricDump]) -> SeenCables:
             told.update((one, other))
             if newer.isdisjoint(ends):
                 cables[one, other] = rate
-    ends_of = _Ends(names, adapters)
+    # A node may claim to have a switch in it.
+    ports = {port: each for port, each in own.by_guid.items() if port.device not in names}
+    ends_of = _Ends(names, adapters, ports)
     found = tuple(
-        SeenCable(ends_of.at(one), ends_of.at(other), rate, gbps(rate))
+        SeenCable(ends_of.at(one), ends_of.at(other), *_rate(rate, (one, other), ports))
         for (one, other), rate in cables.items()
+        if all(ports[end].is_up for end in (one, other) if end in ports)
     )
     kinds = frozenset(map(kind_of, ends_of.adapters.values()))
-    return SeenCables(found, frozenset(names.values()), frozenset(ends_of.hosts), kinds)
+    named = [(each.is_up, {ends_of.at(port), *each.ends}) for port, each in ports.items()]
+    dark = own.dark.union(*(ends for is_up, ends in named if not is_up))
+    lit = frozenset[End]().union(*(ends for is_up, ends in named if is_up))
+    switches, hosts = frozenset(names.values()), frozenset(ends_of.hosts)
+    lacks = sorted({each.missing for each in newest_first if each.missing})
+    notes = tuple(f"{_CUT_OFF}: {each}; what it lacks may be there all the same" for each in lacks)
+    return SeenCables(found, switches, hosts, kinds, dark, lit, notes)
+
+
+def _rate(rate: str, ends: tuple[Port, Port], ports: Mapping[Port, OwnPort]) -> tuple[str, float]:
+    """Return how fast a cable is: as the dump says, or slower, as a host at its end says."""
+    dumped = gbps(rate)
+    least = min((ports[end].gbps or dumped for end in ends if end in ports), default=dumped)
+    # Hosts state the speed of the data, dumps that of the lanes, which is up to 6 % more.
+    return (f"{least:g}G", least) if least < SLOWER * dumped else (rate, dumped)
 
 
 class _Ends:
     """The words for ports; O(1) each."""
 
-    def __init__(self, switches: dict[Guid, str], adapters: dict[Guid, str]) -> None:
+    def __init__(
+        self,
+        switches: dict[Guid, str],
+        adapters: dict[Guid, str],
+        ports: Mapping[Port, OwnPort],
+    ) -> None:
+        by_worker = {port.device: each.ends for port, each in ports.items()}
+        nodes = {short_name(end.device) for ends in by_worker.values() for end in ends}
         named = {guid: host_of(text) for guid, text in adapters.items()}
         claims = Counter(text for guid, text in adapters.items() if named[guid])
         twice = Counter(switches.values())
@@ -94,12 +134,16 @@ class _Ends:
             guid: name if twice[name] == 1 else f"{name} {guid}" for guid, name in switches.items()
         }
         self.adapters: dict[Guid, End] = {}
-        self.hosts: set[str] = set()
         for guid, text in adapters.items():
-            if named[guid] and claims[text] == 1:
-                host, _, device = text.partition(" ")
-                self.adapters[guid] = End(host, device)
-                self.hosts.add(host)
+            ends = by_worker.get(guid, ())
+            host, is_own = short_name(named[guid]), {short_name(end.device) for end in ends}
+            if ends and (claims[text] != 1 or (host in nodes and host not in is_own)):
+                self.adapters[guid] = End(ends[0].device, ends[0].port.partition("/")[0])
+            elif named[guid] and claims[text] == 1:
+                self.adapters[guid] = End(*text.split(" ", 1))
+        several = Counter(self.adapters.values())
+        self.adapters = {guid: end for guid, end in self.adapters.items() if several[end] == 1}
+        self.hosts = {end.device for end in self.adapters.values()}
 
     def at(self, port: Port) -> End:
         if port.device in self.switches:
@@ -120,6 +164,9 @@ def joined(*sources: SeenCables) -> SeenCables:
         frozenset[str]().union(*(seen.devices for seen in sources)),
         frozenset[str]().union(*(seen.hosts for seen in sources)),
         frozenset[End]().union(*(seen.kinds for seen in sources)),
+        frozenset[End]().union(*(seen.dark for seen in sources)),
+        frozenset[End]().union(*(seen.lit for seen in sources)),
+        tuple(note for seen in sources for note in seen.notes),
     )
     names, cables, taken = EndNames(every), list[SeenCable](), set[End]()
     for seen in sources:
@@ -128,6 +175,22 @@ def joined(*sources: SeenCables) -> SeenCables:
         taken.update(end for _, ends in new for end in ends)
         cables += (each for each, _ in new)
     return replace(every, cables=tuple(cables))
+
+
+def read_plan_or_dump(text: str) -> CablePlan | Refusal:
+    """Return the plan of a text; of a dump it is what was seen then. O(size).
+
+    A dump that was cut off would be a smaller plan, and is refused.
+    """
+    if not ibnetdiscover.recognises(text):
+        return read_plan(text)
+    found = ibnetdiscover.read(text)
+    if isinstance(found, Refusal):
+        return found
+    (dump,) = (fact for fact in found.facts if isinstance(fact, FabricDump))
+    if dump.missing:
+        return Refusal(f"{_CUT_OFF}: {dump.missing}", WHOLE_TEXT, "give a whole dump as a plan")
+    return plan_of(seen_in_dumps([dump]))
 
 
 def plan_of(seen: SeenCables) -> CablePlan:
@@ -174,14 +237,13 @@ class EndNames:
     """
 
     def __init__(self, seen: SeenCables) -> None:
-        ends = {end.device for cable in seen.cables for end in cable[:2]}
-        self._devices = seen.devices | ends | {each.device for each in seen.kinds}
+        ends = {end for cable in seen.cables for end in cable[:2]} | seen.dark | seen.lit
+        self._devices = seen.devices | {each.device for each in ends | seen.kinds}
         self._folded = sole(self._devices, str.casefold)
         self._short = sole(self._devices, short_name)
         self._numbered = {
             end.device
-            for cable in seen.cables
-            for end in cable[:2]
+            for end in ends
             if end.device in seen.hosts and end.port.startswith(("mlx5_", "HCA-"))
         } - {each.device for each in seen.kinds if not each.port}
 

@@ -85,6 +85,16 @@ def _looked_at(document: TopologyDocument) -> Iterable[str]:
             yield each["name"]
 
 
+def silent_nodes(document: TopologyDocument) -> frozenset[str]:
+    """Return the nodes whose worker is not heard any more: what it said is of before."""
+    return frozenset(
+        each["name"]
+        for _, each in walk([*document["groups"], *document["unplaced"]])
+        if not is_group(each)
+        and any(why.code == NodeCondition.WORKER_STALE for why in each["reasons"])
+    )
+
+
 def costs_of(document: TopologyDocument, jobs: Sequence[Job]) -> Costs:
     """Return where findings look up what they cost."""
     nodes = {name: node for group in document["groups"] for name, node in _nodes(group, ())}

@@ -24,5 +24,5 @@ def read_plan(text: str) -> CablePlan | Refusal:
             return read(text)
     what = "no plan of cables that is known here"
     fix = "give CSV with the header a_node,a_port,z_node,z_port, a CVT or NetBox CSV, DOT, .topo, "
-    fix += "or the cables of the API of NetBox or Nautobot"
+    fix += "the cables of the API of NetBox or Nautobot, or an ibnetdiscover of a good day"
     return Refusal(what, "line 1", fix)
