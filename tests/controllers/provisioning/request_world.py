@@ -30,10 +30,11 @@ from tests.controllers.nomination.masters import NODE_NAMES, Following, Leader, 
 from tests.controllers.nomination.objects import GPU, WORDS
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
-from tests.publish.forests import VENDOR
+from tests.publish.forests import VENDOR, box, forest
 from tests.support.kubernetes import node_status
 from topo.gangs.annotation_keys import CONSUMES
-from topo.model.ids import DRAGONFLY, SWITCHBOX
+from topo.model.forest import Group, Snapshot
+from topo.model.ids import DRAGONFLY, SWITCHBOX, Generation
 from topo.placement.booking.holds import HoldsMemory
 from topo.placement.job.policy import Policy
 from topo.publish.event_series import Reporter
@@ -254,6 +255,18 @@ def _finish(
     )
     following.capacity.hold_of = reservations.hold_of
     return reservations
+
+
+def unplugged(*nodes: str) -> Snapshot:
+    """The vendor's forest once the cable of a pair is out: both are in its switchbox alone."""
+    roots = []
+    for root in VENDOR.roots:
+        groups = [each for each in root.children if isinstance(each, Group)]
+        flies = {str(each.name): [str(one.name) for one in each.children] for each in groups}
+        left = {name: pair for name, pair in flies.items() if not {*pair} & {*nodes}}
+        alone = [node for name in flies.keys() - left.keys() for node in flies[name]]
+        roots.append(box(str(root.name), left, alone))
+    return Snapshot(Generation(2), forest(*roots))
 
 
 def _labels_of_vendor() -> Iterator[tuple[str, dict[Any, str]]]:

@@ -13,6 +13,7 @@ from tests.controllers.provisioning.request_world import (
     RequestCluster,
     server_now,
     stamp,
+    unplugged,
 )
 from tests.kube.api_model import Stored
 from topo.gangs.annotation_keys import CONSUMES
@@ -150,6 +151,20 @@ async def test_a_booking_whose_node_is_closed_is_revoked_and_given_back():
         await asyncio.sleep(5)
         assert cluster.true("one") == ["Accepted", "Provisioned", "CapacityRevoked"]
         assert f"node {node} is cordoned" in cluster.conditions("one")["CapacityRevoked"]["message"]
+        assert not master.booked
+
+
+async def test_a_booking_is_revoked_where_a_cable_no_longer_joins_its_group():
+    cluster = RequestCluster()
+    async with cluster.master() as master:
+        cluster.template()
+        cluster.ask("one", 2, **{"gpu-group-size": "16"})
+        await until(lambda: "Provisioned" in cluster.true("one"))
+        pair = cluster.details("one")["nodes"].split(",")
+        master.leader.placements.state.follow(unplugged(*pair))
+        await asyncio.sleep(5)
+        assert cluster.true("one") == ["Accepted", "Provisioned", "CapacityRevoked"]
+        assert "would be split" in cluster.conditions("one")["CapacityRevoked"]["message"]
         assert not master.booked
 
 

@@ -18,6 +18,7 @@ from tests.controllers.provisioning.request_world import (
     RequestCluster,
     server_now,
     stamp,
+    unplugged,
 )
 from tests.controllers.provisioning.test_requests import is_open, node_of
 from topo.gangs.annotation_keys import ADMISSION_GATED_BY, KUEUE_WORKLOAD
@@ -177,6 +178,20 @@ async def test_a_check_is_active_ready_with_a_pin_and_tried_again_when_a_group_b
         cluster.cordon(min(hold.gpus))
         await until(lambda: cluster.check("one").get("state") == "Retry")
         assert "cordoned" in cluster.check("one")["message"]
+        await asyncio.sleep(1)
+        assert not master.booked
+
+
+async def test_a_check_is_tried_again_where_a_cable_no_longer_joins_what_it_booked():
+    cluster = KueueCluster()
+    async with cluster.master() as master:
+        cluster.queue("one", 2)
+        cluster.give_quota("one", "topo", "other", flavor="switchbox-2")
+        await until(lambda: cluster.check("one").get("state") == "Ready")
+        (hold,) = master.leader.placements.state.holds()
+        master.leader.placements.state.follow(unplugged(*hold.gpus))
+        await until(lambda: cluster.check("one").get("state") == "Retry")
+        assert "would be split" in cluster.check("one")["message"]
         await asyncio.sleep(1)
         assert not master.booked
 
