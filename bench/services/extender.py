@@ -1,8 +1,9 @@
 """Questions of a scheduler about one pod, with the names of 5,000 nodes, over HTTP."""
 
 import asyncio
+import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -35,7 +36,8 @@ from master.kube.objects import (
     PodObject,
     Resource,
 )
-from master.kube.reflector import Listener
+from master.kube.reflector import Listed, Listener
+from master.settings.extender import QUOTA_KEY
 from master.sources.kubernetes.pods import PodParser
 from topo.gangs.annotation_keys import COMPLETION_INDEX, AnnotationKeys
 from topo.gangs.terms import Way
@@ -44,9 +46,19 @@ from topo.model.cluster import ClusterNode
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import Limits
 from topo.placement.job.policy import Policy
+from topo.shared_cards.cards import Amount, Card, CardBook, CardShare
+from topo.shared_cards.families import VOLCANO
 
 GPU = "metax-tech.com/gpu"
 T = TypeVar("T", bound=KubeObject)
+Limited = Mapping[str, str]
+_WHOLE: Limited = {GPU: "8"}
+_SHARED: Limited = {
+    "volcano.sh/vgpu-number": "1",
+    "volcano.sh/vgpu-cores": "30",
+    "volcano.sh/vgpu-memory": "4096",
+}
+_CARDS, _CHANGE_S, _SEED = 8, 0.01, 1
 _NODES = 5_000
 _WARM_UP = 50
 _BUDGET_MS = 5.0
@@ -55,31 +67,42 @@ _KEYS = AnnotationKeys("metax-tech.com")
 
 @dataclass
 class _Listed(Generic[T]):
-    """Objects that do not change, as a reflector shows them."""
+    """Objects that do not change, as a reflector lists them."""
 
     resource: Resource[Any]
     objects: dict[Key, T] = field(default_factory=dict)
     synced: bool = True
 
     def subscribe(self, listener: Listener[Any]) -> None:
-        """Nothing changes; whoever follows pods is told by hand."""
+        """Tell a listener once."""
+        listener(Listed(self.objects))
 
 
 def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     """What a scheduler waits for at each pod of a group."""
     nodes = min(_NODES, scale.nodes)
-    for call in ("filter", "prioritize", "predicates"):
-        progress(f"{scale.churn_calls} questions {call}, {nodes:,} nodes")
-        samples = uvloop.run(_served(call, nodes, scale.churn_calls))
+    for call, limits in (
+        ("filter", _WHOLE),
+        ("prioritize", _WHOLE),
+        ("prioritize", _SHARED),
+        ("predicates", _WHOLE),
+    ):
+        what = f"{call}, {nodes:,} names of nodes"
+        if limits is _SHARED:
+            what += ", a pod of a part of a card"
+        progress(f"{scale.churn_calls} questions {what}")
+        samples = uvloop.run(_served(call, limits, nodes, scale.churn_calls))
         note = "names in and out, one kept connection; from the first byte sent to the answer read"
-        name = f"POST /scheduler/{call}, {nodes:,} names of nodes: p99 latency"
+        if limits is _SHARED:
+            note += f"; nodes of {_CARDS} cards, of which one in {_CHANGE_S * 1000:.0f} ms changes"
+        name = f"POST /scheduler/{what}: p99 latency"
         yield Figure(name, p99(samples), "ms", at_most(_BUDGET_MS), note)
 
 
-async def _served(call: str, nodes: int, calls: int) -> Sequence[float]:
+async def _served(call: str, limits: Limited, nodes: int, calls: int) -> Sequence[float]:
     names = [f"node-{number}" for number in range(nodes)]
-    pod = _pod()
-    extender, plans = _extender(names, pod)
+    pod = _pod(limits)
+    extender, plans, cards = _extender(names, pod)
     site = Site(
         app=extender_app(extender),
         port=0,
@@ -90,28 +113,55 @@ async def _served(call: str, nodes: int, calls: int) -> Sequence[float]:
     async with AsyncExitStack() as stack:
         plan = asyncio.ensure_future(plans.run())
         stack.callback(plan.cancel)
+        change = asyncio.ensure_future(_change(cards, names))
+        stack.callback(change.cancel)
         ((_, port),) = await start(site, stack)
         content = orjson.dumps({"Pod": pod, "NodeNames": names})
         return await asyncio.to_thread(in_child, asked, port, call, content, calls)
 
 
-def _extender(names: Sequence[str], pod: dict[str, Any]) -> tuple[Extender, ExtenderPlans]:
-    """An extender over idle nodes and one pod that waits, of a group of eight."""
+async def _change(cards: CardBook, names: Sequence[str]) -> None:
+    """Pods take parts of cards, one after the other."""
+    rng = random.Random(_SEED)
+    while True:
+        _take(cards, rng.choice(names), rng)
+        await asyncio.sleep(_CHANGE_S)
+
+
+def _take(cards: CardBook, name: str, rng: random.Random) -> None:
+    card = f"{name}-{rng.randrange(_CARDS)}"
+    share = CardShare(card, Amount(1, rng.randrange(10, 100, 10), rng.randrange(1 << 14)))
+    cards.set_pod(card, NodeName(name), VOLCANO, (share,))
+
+
+def _extender(
+    names: Sequence[str], pod: dict[str, Any]
+) -> tuple[Extender, ExtenderPlans, CardBook]:
+    """An extender over idle nodes with half of their shared cards taken, and one pod that waits."""
     registry = prom.CollectorRegistry()
     state = BookingState(Policy(), Limits(), PlacementMetrics(registry), time.monotonic)
     gpus = ((GPU, 8),)
     state.follow_cluster([ClusterNode(name=NodeName(name), allocatable=gpus) for name in names])
+    rng = random.Random(_SEED)
+    for name in names:
+        cards = (Card(f"{name}-{at}", Amount(10, 100, 1 << 15)) for at in range(_CARDS))
+        state.cards.set_node(NodeName(name), VOLCANO, tuple(cards))
+        for _ in range(_CARDS // 2):
+            _take(state.cards, name, rng)
     parsed = PodParser(Policy(), _KEYS, Way.NOMINATION).parse(
         TypeAdapter(PodObject).validate_python(pod)
     )
     pods = _Listed[ClusterPod](PODS, {("jobs", "train-0"): parsed})
     node = TypeAdapter(NodeObject).validate_python
-    known = {("", name): node({"metadata": {"name": name}}) for name in names}
+    labels = {"a.com/model": "C550", "a.com/pool": "public"}
+    known = {("", name): node({"metadata": {"name": name, "labels": labels}}) for name in names}
     nodes = _Listed[NodeObject](NODES, known)
     plans = ExtenderPlans(pods=pods, nodes=nodes, state=state, keys=_KEYS, is_counted=lambda: True)
-    plans.note(("jobs", "train-0"), parsed)
+    stated = {"jobs": {"quota": {"C550": 8 * _NODES}, "pool": ["public"]}}
+    data = {"metadata": {"name": "quota"}, "data": {QUOTA_KEY: orjson.dumps(stated).decode()}}
+    quotas = TypeAdapter(ConfigMapObject).validate_python(data)
     quota = GpuQuota(
-        config_map=_Listed[ConfigMapObject](CONFIG_MAPS),
+        config_map=_Listed[ConfigMapObject](CONFIG_MAPS, {("kube-system", "quota"): quotas}),
         pods=pods,
         nodes=nodes,
         labels=("a.com/model", "a.com/pool"),
@@ -127,7 +177,7 @@ def _extender(names: Sequence[str], pod: dict[str, Any]) -> tuple[Extender, Exte
         shared_cards=state.cards.snapshot,
         unavailable=tuple,
     )
-    return extender, plans
+    return extender, plans, state.cards
 
 
 def asked(port: int, call: str, content: bytes, calls: int) -> Sequence[float]:
@@ -148,17 +198,18 @@ async def _asked(port: int, call: str, content: bytes, calls: int) -> Sequence[f
     return samples[_WARM_UP:]
 
 
-def _pod() -> dict[str, Any]:
+def _pod(limits: Limited) -> dict[str, Any]:
     """The first pod of an Indexed Job of pairs, as kube-scheduler sends it."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-1"}
-    resources = {"limits": {GPU: "8"}, "requests": {GPU: "8"}}
+    resources = {"limits": limits, "requests": limits}
+    annotations = {_KEYS.size: "8"} if limits is _WHOLE else {}
     return {
         "metadata": {
             "name": "train-0",
             "namespace": "jobs",
             "uid": "pod-1",
             "labels": {COMPLETION_INDEX: "0"},
-            "annotations": {_KEYS.size: "8"},
+            "annotations": annotations,
             "ownerReferences": [{**owner, "controller": True}],
         },
         "spec": {"containers": [{"name": "main", "resources": resources}]},

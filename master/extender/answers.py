@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import Callable, Mapping
 
-from master.extender.cards import card_scores
+from master.extender.cards import asked_card
 from master.extender.metrics import ExtenderMetrics
 from master.extender.plans import ExtenderPlans, NoPlan, PodPlan
-from master.extender.quota import GpuQuota
+from master.extender.quota import NOWHERE, GpuQuota
 from master.extender.wire import Asked
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.store import Store
 from topo.gangs.extender.verdicts import NodeVerdict, of_all, of_others, of_planned, of_refused
 from topo.placement.job.policy import Policy
 from topo.shared_cards.cards import CardsSnapshot
+from topo.shared_cards.scores import NodeScores
 
 LOOKS, LOOK_S = 50, 0.02
 """How often a pod is looked for that is not known yet, or has no plan yet: the scheduler may see it
@@ -42,6 +43,7 @@ class Extender:
         self._cards = frozenset((*policy.gpu_resources, *policy.shared_resources))
         self.metrics = metrics
         self._domain, self._shared_cards = policy.domain, shared_cards
+        self._node_scores = NodeScores()
         self._unavailable = unavailable
 
     def concerns_cards(self, asked: Asked) -> bool:
@@ -71,7 +73,7 @@ class Extender:
         if not isinstance(pod, GangPod) or self.plans.is_free(pod):
             if not pod.gpus or _has_place(pod):
                 return self._counted("filter", PASSED, of_all(asked.names))
-            found = of_others(asked.names, self.plans.free, pod.gpus)
+            found = of_others(asked.names, self.plans.short_of(asked.names, pod.gpus))
             return self._counted("filter", PASSED if found.passed else REFUSED, found)
         plan = self.plans.find(pod)
         if isinstance(plan, PodPlan):
@@ -80,7 +82,7 @@ class Extender:
             return self._counted("filter", REFUSED, of_refused(asked.names, plan.why))
         return None
 
-    async def scores(self, asked: Asked) -> Mapping[str, int]:
+    def scores(self, asked: Asked) -> Mapping[str, int]:
         """Return the scores above 0: of nodes kept for the pod's group, or with a card for it."""
         pod = self._known(asked)
         plan = (
@@ -90,10 +92,10 @@ class Extender:
         )
         if not isinstance(plan, PodPlan):
             self.metrics.answers.labels("prioritize", PASSED).inc()
-            if pod is None or not pod.shared:
+            request = asked_card(asked, self._domain) if pod is not None and pod.shared else None
+            if request is None:
                 return {}
-            # In a thread: the cards of 10,000 nodes take the better part of a second.
-            return await asyncio.to_thread(card_scores, asked, self._domain, self._shared_cards())
+            return self._node_scores.scores(request, asked.names, self._shared_cards())
         self.metrics.answers.labels("prioritize", PLANNED).inc()
         return of_planned(asked.names, plan.awaited, plan.own).scores
 
@@ -112,10 +114,10 @@ class Extender:
         return self._counted("predicates", AWAITED, NodeVerdict(error=error))
 
     def _within_quota(self, asked: Asked, pod: ClusterPod, *, is_one: bool) -> NodeVerdict:
-        labels = asked.labels or self.quota.labels_of(asked.names)
-        found = self.quota.verdict(pod, labels)
+        places = self.quota.places(asked.labels)
+        found = self.quota.verdict(pod, asked.names, places)
         found = found.first() if is_one else found
-        self.quota.note_passed(pod, (labels[name] for name in found.passed))
+        self.quota.note_passed(pod, [places.get(name, NOWHERE) for name in found.passed])
         return self._counted("predicates", PASSED if found.passed else REFUSED, found)
 
     def _known(self, asked: Asked) -> ClusterPod | None:

@@ -1,14 +1,11 @@
-"""How good nodes are for a pod that asks for one shared card: the fuller, the better."""
+"""What a pod asks for of shared cards, as a scheduler shows it."""
 
 from collections.abc import Mapping
 
 from master.extender.wire import Asked
 from topo.gangs.json_patch import mapping
 from topo.model.errors import Refusal
-from topo.model.ids import NodeName
 from topo.model.quantity import thousandths, whole
-from topo.shared_cards.cards import CardsSnapshot
-from topo.shared_cards.choice import CardPolicy, rank
 from topo.shared_cards.families import METAX, Family, families
 from topo.shared_cards.requests import CardRequest, card_request
 
@@ -47,13 +44,3 @@ def _metax_mib(text: str) -> int:
     amount = (thousandths(text) or 0) // 1000
     is_bare = text.isascii() and text.isdigit()
     return amount * GIB_MIB if is_bare else amount // _MIB
-
-
-def card_scores(asked: Asked, domain: str, cards: CardsSnapshot) -> dict[str, int]:
-    """Return the score of each named node that has room for the pod's shared card. O(cards)."""
-    request = asked_card(asked, domain)
-    if request is None:
-        return {}
-    named = ((name, cards.nodes.get(NodeName(name))) for name in asked.names)
-    nodes = [(NodeName(name), found) for name, found in named if found is not None]
-    return {str(each.node): each.score for each in rank(nodes, request, CardPolicy.BINPACK)}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import cast
 
 from master.booking.state import BookingState
 from master.kube.eligibility import with_eligibility
@@ -132,10 +133,13 @@ class ExtenderPlans:
             planned_nodes(hold, ranks).get(pod.rank),
         )
 
-    def free(self, node: NodeName) -> int | None:
-        """Return the unbooked GPUs of a node; None for an unknown node. O(1)."""
+    def short_of(self, names: Iterable[str], gpus: int) -> frozenset[str]:
+        """Return those of the named nodes that are known and have fewer unbooked GPUs. O(names)."""
         capacity = self._state.capacity
-        return capacity.free(node) if capacity.host(node) is not None else None
+        host, free = capacity.host, capacity.free
+        # `names` are of any nodes: one that is not known has no GPUs, and is not short of any.
+        found = [name for name in cast("Iterable[NodeName]", names) if free(name) < gpus]
+        return frozenset(name for name in found if host(name) is not None)
 
     def _held(self, gang_id: GangId) -> Mapping[HoldId, tuple[int, ...]]:
         if self._holds_version != self._state.bookings.version:

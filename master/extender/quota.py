@@ -6,7 +6,7 @@ count so, and a later question about the same pod replaces what it counted befor
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import ConfigMapObject, Key, NodeObject
@@ -25,6 +25,9 @@ from topo.shared_cards.quota import (
     read_quotas,
 )
 
+Place = tuple[str, str]
+"""The model of a node's cards, and its pool; an empty one for none."""
+NOWHERE: Place = "", ""
 VCUDA_CORE = "tencent.com/vcuda-core"
 PASSED_S = 5.0
 """How long a pod that passed counts before it is seen bound: a binding takes well below a second,
@@ -78,6 +81,31 @@ def hundredths(pod: ClusterPod) -> int:
     return pod.gpus * A_CARD + dict(pod.shared).get(VCUDA_CORE, 0)
 
 
+class NodePlaces:
+    """The model and the pool of each node by its labels. Follows a reflector: a question names
+    thousands of nodes.
+    """
+
+    def __init__(self, nodes: Store[NodeObject], labels: tuple[str, str]) -> None:
+        self._nodes, self._labels = nodes, labels
+        self.known: dict[str, Place] = {}
+        nodes.subscribe(self._told)
+
+    def of(self, labels: Mapping[str, str]) -> Place:
+        """Return the place that these labels say."""
+        model, pool = self._labels
+        return labels.get(model, ""), labels.get(pool, "")
+
+    def _told(self, told: StoreEvent[NodeObject]) -> None:
+        if isinstance(told, Listed):
+            found = told.objects.items()
+            self.known = {name: self.of(node.metadata.labels) for (_, name), node in found}
+        elif (node := self._nodes.objects.get(told.key)) is not None:
+            self.known[told.key[1]] = self.of(node.metadata.labels)
+        else:
+            self.known.pop(told.key[1], None)
+
+
 class GpuQuota:
     """The quotas that are in force. A broken ConfigMap changes nothing; a missing one sets none."""
 
@@ -91,7 +119,7 @@ class GpuQuota:
         clock: Callable[[], float],
     ) -> None:
         self._config_map, self._pods, self._nodes = config_map, pods, nodes
-        self._model_label, self._pool_label = labels
+        self._places = NodePlaces(nodes, labels)
         self._clock = clock
         self._usage = NamespaceUsage(pods)
         self._quotas: Quotas = {}
@@ -114,47 +142,48 @@ class GpuQuota:
         else:
             self._quotas, self.doubt = quotas, ""
 
-    def verdict(self, pod: ClusterPod, labels: Mapping[str, Mapping[str, str]]) -> NodeVerdict:
-        """Return which of these nodes, by name with labels, the quota of its namespace allows.
+    def places(self, labels: Mapping[str, Mapping[str, str]]) -> Mapping[str, Place]:
+        """Return where nodes are that came with their labels; those that are known without any."""
+        found = {name: self._places.of(stated) for name, stated in labels.items()}
+        return found or self._places.known
+
+    def verdict(
+        self, pod: ClusterPod, names: Sequence[str], places: Mapping[str, Place]
+    ) -> NodeVerdict:
+        """Return which of these nodes the quota of its namespace allows.
 
         O(nodes asked about, and those that the namespace has pods on).
         """
         key = pod.metadata.namespace, pod.metadata.name
         quota = self._quotas.get(key[0])
         if quota is None:
-            return NodeVerdict(tuple(labels))
+            return NodeVerdict(tuple(names))
         models = open_models(quota, self._used(key), hundredths(pod))
+        found = [places.get(name, NOWHERE) for name in names]
+        allowed = {place for place in set(found) if is_allowed(quota, models, *place)}
         passed, failed = list[str](), dict[str, str]()
-        for name, found in labels.items():
-            model, pool = found.get(self._model_label, ""), found.get(self._pool_label, "")
-            if is_allowed(quota, models, model, pool):
+        for name, place in zip(names, found, strict=True):
+            if place in allowed:
                 passed.append(name)
             else:
                 failed[name] = EXCEEDS
         return NodeVerdict(tuple(passed), failed)
 
-    def note_passed(self, pod: ClusterPod, passed: Iterable[Mapping[str, str]]) -> None:
-        """Count a waiting pod on the models of the nodes, given by labels, that it may get now."""
+    def note_passed(self, pod: ClusterPod, passed: Iterable[Place]) -> None:
+        """Count a waiting pod on the models of the places that it may get now."""
         key = pod.metadata.namespace, pod.metadata.name
         self._passed.pop(key, None)
-        models = frozenset(each.get(self._model_label, "") for each in passed)
+        models = frozenset(model for model, _ in set(passed))
         if pod.node is None and models and len(self._passed) < MOST_PASSED:
             until_s = self._clock() + PASSED_S
             self._passed[key] = until_s, pod.metadata.uid, hundredths(pod), models
-
-    def labels_of(self, names: Iterable[str]) -> dict[str, Mapping[str, str]]:
-        """Return the labels of known nodes; no labels for others. O(names)."""
-        known = self._nodes.objects
-        found = ((name, known.get(("", name))) for name in names)
-        return {name: node.metadata.labels if node is not None else {} for name, node in found}
 
     def _used(self, asking: Key) -> Mapping[str, int]:
         """Return what the namespace of a pod has by model, without that pod."""
         used: Counter[str] = Counter()
         for node, taken in self._usage.of(asking[0]).items():
-            found = self._nodes.objects.get(("", node))
-            if found is not None:
-                used[found.metadata.labels.get(self._model_label, "")] += taken
+            if (place := self._places.known.get(node)) is not None:
+                used[place[0]] += taken
         now_s, pods = self._clock(), self._pods.objects
         for key, (until_s, uid, taken, models) in tuple(self._passed.items()):
             pod = pods.get(key)

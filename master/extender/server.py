@@ -95,7 +95,7 @@ class _Calls:
         return filter_answer(asked, await self._extender.filtered(asked))
 
     async def prioritize(self, _request: web.Request, asked: Asked) -> bytes:
-        return priorities(asked, await self._extender.scores(asked))
+        return priorities(asked, self._extender.scores(asked))
 
     async def predicates(self, request: web.Request, asked: Asked) -> bytes:
         is_one = _asks_for_one(request)

@@ -52,13 +52,13 @@ def fits(usage: CardUsage, request: CardRequest) -> bool:
         return usage.is_idle and total.memory >= each.memory
     if total.shares > 0 and total.shares - used.shares < each.shares:
         return False
-    cores, memory = _left(usage)
+    cores, memory = left(usage)
     # Volcano and HAMi: nothing joins a card whose cores are all taken.
     is_full = total.cores > 0 and not cores
     return not is_full and cores >= each.cores and memory >= each.memory
 
 
-def _left(usage: CardUsage) -> tuple[int, int]:
+def left(usage: CardUsage) -> tuple[int, int]:
     """Return the cores and the memory that are left of a healthy card."""
     total, used = usage.card.total, usage.used
     return max(0, total.cores - used.cores), max(0, total.memory - used.memory)
@@ -78,7 +78,7 @@ def choose(
     able = [usage for usage in found.cards if fits(usage, request)]
     if len(able) < request.number:
         return None
-    able.sort(key=_left, reverse=policy is CardPolicy.SPREAD)
+    able.sort(key=left, reverse=policy is CardPolicy.SPREAD)
     return tuple(usage.card.id for usage in able[: request.number]), policy.value
 
 
@@ -115,7 +115,7 @@ def rank(
             free = (
                 sum(usage.is_idle for usage in found.cards)
                 if request.is_whole
-                else min(_left(usage)[0] for usage in found.cards if usage.card.id in cards)
+                else min(left(usage)[0] for usage in found.cards if usage.card.id in cards)
             )
             able.append((free, name, cards, way))
     sign = 1 if policy is CardPolicy.BINPACK else -1

@@ -4,7 +4,7 @@ A pod of a group gets the nodes that are kept for its group, best the one of its
 with GPUs gets the nodes that have so many left beside all holds: a scheduler knows nothing of them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from topo.model.ids import NodeName
@@ -60,18 +60,10 @@ def of_refused(names: Iterable[str], why: str) -> NodeVerdict:
     return NodeVerdict(failed=dict.fromkeys(names, f"topo: {why}"))
 
 
-def of_others(
-    names: Iterable[str], free: Callable[[NodeName], int | None], gpus: int
-) -> NodeVerdict:
-    """Return the nodes with that many GPUs left beside bookings; unknown nodes pass. O(names)."""
-    passed, failed = list[str](), dict[str, str]()
-    for name in names:
-        left = free(NodeName(name))
-        if left is None or left >= gpus:
-            passed.append(name)
-        else:
-            failed[name] = HELD
-    return NodeVerdict(tuple(passed), failed)
+def of_others(names: Iterable[str], short: Collection[str]) -> NodeVerdict:
+    """Return all nodes but those that are short of GPUs beside what is booked. O(names)."""
+    passed = tuple(name for name in names if name not in short)
+    return NodeVerdict(passed, dict.fromkeys(short, HELD))
 
 
 def of_all(names: Iterable[str]) -> NodeVerdict:

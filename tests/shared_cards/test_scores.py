@@ -1,0 +1,82 @@
+"""Scores that are kept from question to question: those of `rank`, whatever changes between."""
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from topo.model.errors import Refusal
+from topo.model.ids import NodeName
+from topo.shared_cards.cards import Amount, Card, CardBook, CardShare
+from topo.shared_cards.choice import CardPolicy, rank
+from topo.shared_cards.families import FAMILIES, families
+from topo.shared_cards.requests import CardRequest, card_request
+from topo.shared_cards.scores import KEPT_REQUESTS, NodeScores
+
+NAMES = [NodeName(name) for name in ("a", "b", "c", "d")]
+names = st.sampled_from(NAMES)
+amounts = st.builds(Amount, st.integers(0, 2), st.integers(0, 100), st.integers(0, 40))
+totals = st.builds(Amount, st.integers(0, 3), st.just(100), st.integers(0, 64))
+
+
+@settings(max_examples=60, stateful_step_count=25)
+class Questions(RuleBasedStateMachine):
+    """Cards and pods come, change and go; requests are asked again and again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.book, self.kept = CardBook(), NodeScores()
+
+    @rule(node=names, family=st.sampled_from(FAMILIES), cards=st.lists(totals, max_size=3))
+    def cards_are_published(self, node: NodeName, family: str, cards: list[Amount]) -> None:
+        found = (Card(f"{node}{at}", total, at != 1) for at, total in enumerate(cards))
+        self.book.set_node(node, family, tuple(found))
+
+    @rule(
+        uid=st.sampled_from("pqrst"),
+        node=names,
+        family=st.sampled_from(FAMILIES),
+        taken=st.lists(st.tuples(st.sampled_from(["", "0", "1", "2"]), amounts), max_size=2),
+    )
+    def a_pod_takes(self, uid: str, node: NodeName, family: str, taken: Any) -> None:
+        shares = (CardShare(at and f"{node}{at}", amount) for at, amount in taken)
+        self.book.set_pod(uid, node, family, tuple(shares))
+
+    @rule(uid=st.sampled_from("pqrst"))
+    def a_pod_goes(self, uid: str) -> None:
+        self.book.remove_pod(uid)
+
+    @rule(
+        family=st.sampled_from(families("a.com")),
+        number=st.integers(1, 2),
+        cores=st.sampled_from([0, 1, 20, 50, 99, 100, 200]),
+        memory=st.sampled_from([0, 8, 40]),
+        asked=st.lists(names, unique=True),
+    )
+    def it_is_asked(
+        self, family: Any, number: int, cores: int, memory: int, asked: list[NodeName]
+    ) -> None:
+        request = card_request(family, number, cores, memory)
+        if isinstance(request, Refusal):
+            return
+        cards = self.book.snapshot()
+        nodes = [(name, cards.nodes[name]) for name in asked if name in cards.nodes]
+        ranked = {each.node: each.score for each in rank(nodes, request, CardPolicy.BINPACK)}
+        assert self.kept.scores(request, [*asked, "unknown"], cards) == ranked
+
+    @invariant()
+    def few_requests_are_kept(self) -> None:
+        assert len(self.kept._orders) <= KEPT_REQUESTS
+
+
+TestQuestions = Questions.TestCase
+
+
+def test_only_the_last_requests_are_kept() -> None:
+    kept, book = NodeScores(), CardBook()
+    book.set_node(NAMES[0], FAMILIES[0], (Card("0", Amount(10, 100, 100)),))
+    for cores in range(1, 100):
+        request = CardRequest(FAMILIES[0], 1, Amount(1, cores, 1))
+        assert kept.scores(request, ["a"], book.snapshot()) == {"a": 10}
+    assert len(kept._orders) == KEPT_REQUESTS

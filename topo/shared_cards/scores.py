@@ -1,0 +1,133 @@
+"""Scores of nodes for one pod of shared cards after the other, without a look at each card.
+
+A scheduler asks about thousands of nodes for each pod, and most of them are as they were at its
+last question. The cards of each node are kept as numbers, the fullest first, until the node
+changes; of the last requests also what each node has for them. The scores are those of
+`choice.rank` with `binpack`, to which a test holds them.
+
+Cost: O(cards of changed nodes), O(nodes x cards) for a request that was not asked about lately,
+else O(nodes) look-ups.
+
+Example: cards with 30, 60 and 100 cores left are kept as (30, ..), (60, ..), (100, ..). A pod of 50
+cores gets the second: 60, the number by which nodes are ordered.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from topo.shared_cards.cards import NO_CARDS, CardsSnapshot, NodeCards
+from topo.shared_cards.choice import MOST_SCORE, left
+from topo.shared_cards.families import GPU_MANAGER
+from topo.shared_cards.requests import CardRequest
+
+KEPT_REQUESTS = 16
+"""Requests whose nodes are kept: jobs are of few shapes. One has some 100 bytes for each node."""
+_ANY = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The cards of a node as numbers.
+
+    `parts`: cores, memory and shares left of each card that takes parts, the fullest first.
+    `whole`: the memory of each idle card that takes a pod alone; `idle` counts all idle ones.
+    `most_cores` is what pods may have together, where some have cards that nobody names.
+    """
+
+    family: str
+    parts: tuple[tuple[int, int, int], ...]
+    whole: tuple[int, ...]
+    idle: int
+    most_cores: int
+
+    def order(self, request: CardRequest) -> int | None:
+        """Return by what the node is ordered for a request, the least first; None without room."""
+        if self.family != request.family:
+            return None
+        _, cores, memory = request.each
+        is_managers = self.family == GPU_MANAGER
+        if is_managers and request.number * cores > self.most_cores:
+            return None
+        if request.is_whole:
+            least = 0 if is_managers else memory
+            return (
+                self.idle if sum(each >= least for each in self.whole) >= request.number else None
+            )
+        first, missing = None, 1 if is_managers else request.number
+        for has_cores, has_memory, has_shares in self.parts:
+            if has_cores >= cores and has_memory >= memory and has_shares:
+                first = has_cores if first is None else first
+                missing -= 1
+                if not missing:
+                    return first
+        return None
+
+
+def _numbers(found: NodeCards) -> _Numbers:
+    healthy = [usage for usage in found.cards if usage.card.is_healthy]
+    parts = []
+    for usage in healthy:
+        total, (cores, memory) = usage.card.total, left(usage)
+        if total.cores and not cores:
+            continue  # nothing joins it
+        is_counted = total.shares > 0 and found.family != GPU_MANAGER
+        parts.append((cores, memory, total.shares - usage.used.shares if is_counted else _ANY))
+    return _Numbers(
+        family=found.family,
+        parts=tuple(sorted((each for each in parts if each[2] > 0), key=lambda each: each[:2])),
+        whole=tuple(usage.card.total.memory for usage in healthy if usage.is_idle),
+        idle=sum(usage.is_idle for usage in found.cards),
+        most_cores=found.free.cores if found.unassigned.cores else _ANY,
+    )
+
+
+@dataclass
+class NodeScores:
+    """Scores of the nodes of a snapshot. Mutable; one owner asks."""
+
+    _seen: CardsSnapshot = NO_CARDS
+    _numbers: dict[str, _Numbers] = field(default_factory=dict)
+    _orders: dict[CardRequest, dict[str, int | None]] = field(default_factory=dict)
+    """The orders of nodes for the last requests, the latest last."""
+
+    def scores(
+        self, request: CardRequest, names: Sequence[str], cards: CardsSnapshot
+    ) -> Mapping[str, int]:
+        """Return the score of each named node that can take the pod, from 1 to 10."""
+        self._follow(cards)
+        orders = self._orders.pop(request, None)
+        if orders is None:
+            orders = {}
+            while len(self._orders) >= KEPT_REQUESTS:
+                del self._orders[next(iter(self._orders))]
+        self._orders[request] = orders
+        known = self._numbers
+        for name in [each for each in names if each not in orders and each in known]:
+            orders[name] = known[name].order(request)
+        found = list(map(orders.get, names))
+        places = sorted({order for order in found if order is not None})
+        last = max(len(places) - 1, 1)
+        scored = {
+            each: MOST_SCORE - (MOST_SCORE - 1) * at // last for at, each in enumerate(places)
+        }
+        return {
+            name: scored[order]
+            for name, order in zip(names, found, strict=True)
+            if order is not None
+        }
+
+    def _follow(self, cards: CardsSnapshot) -> None:
+        """Take up a snapshot; nodes that are the same objects as before did not change."""
+        if cards is self._seen:
+            return
+        before, now = self._seen.nodes, cards.nodes
+        gone = [name for name in before if name not in now]
+        changed = [name for name, found in now.items() if before.get(name) is not found]
+        for name in gone:
+            del self._numbers[name]
+        for name in changed:
+            self._numbers[name] = _numbers(now[name])
+        for orders in self._orders.values():
+            for name in (*gone, *changed):
+                orders.pop(name, None)
+        self._seen = cards
