@@ -36,7 +36,7 @@ class Kind:
     `program` is the name of its controller's, empty where the test makes the pods itself. `scaled`
     returns the merge patch of the job as its user wrote it for so many pods, at least `least`; None
     where the kind does not scale while it runs. A `job` that is a list is of pods that nobody makes
-    again.
+    again. `made_at`: where the objects are that its controller makes of it and the webhook patches.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Kind:
     scaled: Callable[[Any, int], Any] | None = None
     rank: Callable[[Pod], int] | None = None
     least: int = 12
+    made_at: str = ""
 
 
 def _label(name: str) -> Callable[[Pod], int]:
@@ -181,6 +182,13 @@ KINDS: Mapping[str, Kind] = {
             job=lambda: example("raycluster"),
             program="kuberay",
             scaled=_scaled_workers,
+        ),
+        Kind(
+            name="rayjob",
+            path="/apis/ray.io/v1/namespaces/default/rayjobs",
+            job=lambda: example("rayjob"),
+            program="kuberay",
+            made_at="/apis/ray.io/v1/namespaces/default/rayclusters",
         ),
         Kind(
             name="pytorchjob",

@@ -154,11 +154,17 @@ class Life:
                 raise
             return False
         is_held = ADMISSION_GATED_BY in str(made)
+        if self.kind.made_at:
+            await eventually(self._is_made)
+            made = await self.api.items(self.kind.made_at)
         if any(mark in str(made) for mark in _REVIEWED):
             assert is_held == (self.scheduler == HELD), made["metadata"]
             return True
         await self._clear()
         return False
+
+    async def _is_made(self) -> bool:
+        return bool(self.kind.made_at and await self.api.items(self.kind.made_at))
 
     async def _is_gone(self, pod: str) -> bool:
         return pod not in {each["metadata"]["name"] for each in await self.api.items(PODS)}
@@ -184,9 +190,8 @@ class Life:
         await eventually(is_empty)
 
     async def _is_there(self) -> bool:
-        return bool(self.kind.program) and NAME in {
-            each["metadata"]["name"] for each in await self.api.items(self.kind.path)
-        }
+        names = {each["metadata"]["name"] for each in await self.api.items(self.kind.path)}
+        return (bool(self.kind.program) and NAME in names) or await self._is_made()
 
     async def explain(self) -> str:
         """What a reader of a failed cell wants to know: its pods, and what the master says."""

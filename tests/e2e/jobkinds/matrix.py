@@ -51,7 +51,7 @@ SERVED: Mapping[str, Sequence[str]] = {
 """The kinds that are held before their quota, or that a scheduler of its own topologies serves."""
 _FURTHER = (
     *("leaderworkerset.x-k8s.io/leaderworkerset", "trainer.kubeflow.org/trainjob"),
-    *("ray.io/raycluster", "kubeflow.org/pytorchjob", "kubeflow.org/mpijob"),
+    *("ray.io/raycluster", "ray.io/rayjob", "kubeflow.org/pytorchjob", "kubeflow.org/mpijob"),
 )
 KUEUE = {"integrations": {"frameworks": [*FRAMEWORKS, *_FURTHER]}}
 UNSCALED = frozenset((kind, scheduler) for kind in ("job", "statefulset") for scheduler in QUEUES)
@@ -177,7 +177,7 @@ async def _open_queues(api: Api) -> None:
     await eventually(is_published)
     await plain_flavor(api)
     for name, flavor in {*QUEUES.values()}:
-        amounts = {GPU: 8 * ALL, "cpu": 1000}
+        amounts = {GPU: 8 * ALL, "cpu": 1000, "memory": "1000Gi"}  # of a RayJob's submitter, too
         quotas = [{"name": each, "nominalQuota": amount} for each, amount in amounts.items()]
         flavors = [{"name": flavor, "resources": quotas}]
         groups = [{"coveredResources": list(amounts), "flavors": flavors}]

@@ -20,7 +20,7 @@ OF_OTHER_CONTROLLERS = frozenset(
     {"jobset", "leaderworkerset", "statefulset", "deployment", "trainjob"}
 )
 """They are applied where those controllers run: `tests/e2e/jobkinds`."""
-OF_OPERATORS = frozenset({"raycluster", "pytorchjob", "mpijob"})
+OF_OPERATORS = frozenset({"raycluster", "rayjob", "pytorchjob", "mpijob"})
 """The same; those controllers are built for `make e2e-kinds` alone."""
 ELSEWHERE = {"podgroup", "kueue", "plain-pods", *OF_OTHER_CONTROLLERS, *OF_OPERATORS}
 """They need what others have: `tests/e2e/podgroups`, `tests/e2e/kueue`, `tests/e2e/jobkinds`."""
