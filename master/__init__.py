@@ -1,1 +1,1 @@
-"""The service: it gathers what the sources say, keeps the tree true and serves it."""
+"""The master: collects facts from its sources, keeps the tree current and serves it."""

@@ -1,4 +1,4 @@
-"""The warnings about how a master is run, from all of its parts."""
+"""The warnings of all parts about how a master is run."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""The HTTP API: a handler a call, the table of calls, the documents, OpenAPI."""
+"""The HTTP API: a handler for each call, the table of calls, the documents, OpenAPI."""

@@ -1,4 +1,4 @@
-"""`GET /v1/findings`: what is wrong with the tree, judged once for all who ask; and what was.
+"""`GET /v1/findings`: the problems of the tree, now or at a kept moment, found once for all.
 
 `GET /v1/wiring`: the plan of the cables beside those that are seen. Only a master that leads sees
 workers and dumps; one that follows passes the leader's answer on.

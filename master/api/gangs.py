@@ -1,4 +1,4 @@
-"""`/v1/gangs`: the jobs whose pods go together, where each status, and why.
+"""`/v1/gangs`: the jobs whose pods start together, the state of each, and why.
 
 Only a master that leads plans them; one that follows passes the leader's answer on.
 """

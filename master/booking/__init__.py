@@ -1,1 +1,1 @@
-"""The shell around placement: threads, metrics, logs and disk around holds and plans."""
+"""The I/O around placement: threads, metrics, logs and disk around holds and plans."""

@@ -1,6 +1,4 @@
-"""Words that take longer than a placement, found in a thread: why a plan is as it is, or why a job
-is refused and what would let it in, which is found once for all who ask it.
-"""
+"""Explanations of plans and refusals, found in a thread, because they take longer than a plan."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

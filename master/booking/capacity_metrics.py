@@ -1,4 +1,4 @@
-"""Where the GPUs are and how whole the free ones, as metrics."""
+"""Metrics of the capacity: where GPUs are, and how fragmented the free ones are."""
 
 import asyncio
 from collections import Counter as Tally

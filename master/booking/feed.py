@@ -1,4 +1,4 @@
-"""The last events about holds and capacity, for those who listen."""
+"""The latest events about holds and capacity, for those who listen."""
 
 import asyncio
 from collections import deque

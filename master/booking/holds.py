@@ -1,4 +1,4 @@
-"""Holds as callers of the API have them: asked for, promised once on disk, kept or given back."""
+"""Holds for callers of the API: created, saved before they are promised, committed, released."""
 
 import asyncio
 import secrets

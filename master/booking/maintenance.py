@@ -1,4 +1,4 @@
-"""What is done about bookings without being asked: expiry, recounts, fresh gauges."""
+"""Periodic work on bookings: expiry, recounts, gauges."""
 
 import asyncio
 

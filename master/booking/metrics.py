@@ -1,4 +1,4 @@
-"""What placement does, by Prometheus conventions."""
+"""Metrics of placement."""
 
 import prometheus_client as prom
 

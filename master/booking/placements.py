@@ -1,4 +1,4 @@
-"""Placement and holds of one master, put together: who owns, who plans, who books, who recounts."""
+"""Placement and holds of one master: the owner of the bookings, the planner, the recounts."""
 
 from master.booking.capacity_metrics import GpuTotals
 from master.booking.feed import BookingFeed

@@ -1,4 +1,4 @@
-"""Where a job would go, now or under assumptions, with words about it if asked for."""
+"""Plans a job on the capacity, now or under assumptions, with an explanation if asked."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence

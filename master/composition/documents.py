@@ -1,4 +1,4 @@
-"""The documents that many ask for at once, each made once for all."""
+"""The documents that many clients ask for at once, each rendered once for all of them."""
 
 from collections.abc import Callable, Iterable
 

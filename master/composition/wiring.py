@@ -1,4 +1,4 @@
-"""The plan of the cables, put together with what it is held beside."""
+"""The plan of the cables and the comparison with what is seen, put together from their parts."""
 
 from collections.abc import Callable
 

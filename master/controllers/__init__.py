@@ -1,1 +1,1 @@
-"""What the leader keeps true in the cluster: a file per kind of object, the forest its measure."""
+"""Controllers of the leader: each writes one kind of object as the forest demands."""

@@ -1,4 +1,4 @@
-"""Whether a gang is going, pod by pod, so that what it had is better not given away in parts.
+"""Gangs whose pods end one by one: what they free should be given away as a whole.
 
 A job that ends or is deleted loses its pods one after the other, within some tenths of a second:
 each kubelet tells of its own. Who places a job on the first nodes that are free breaks dragonflies

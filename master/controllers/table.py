@@ -1,4 +1,4 @@
-"""The table of controllers: what each keeps true, and what wakes it."""
+"""The table of controllers: how each is built, and which changes it follows."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field

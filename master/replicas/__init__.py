@@ -1,1 +1,1 @@
-"""Several masters: what a follower gets from the leader, and what it passes on to it."""
+"""Several masters: the state that a follower gets from the leader, and calls that it forwards."""

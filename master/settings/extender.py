@@ -1,4 +1,4 @@
-"""What schedulers may ask on a port of their own, and the quota of cards that is kept there."""
+"""The port that schedulers ask, and the quota of cards that is kept there."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ d571857, pkg/predicate/gpu_predicate.go; the other names and defaults are of tha
 
 
 class ExtenderSettings(JobSettings):
-    """What schedulers may ask on a port of their own, and the quota of cards that is kept there."""
+    """The port that schedulers ask, and the quota of cards that is kept there."""
 
     extender: Annotated[Literal["off", "on"], Chart("extender.enabled", is_plain=False)] = "off"
     """Whether kube-scheduler may ask where each pod goes: for clusters without the webhook, so it

@@ -1,4 +1,4 @@
-"""How groups are found: the sources, and what is judged of what they say."""
+"""How groups are found: the sources, and the limits by which their facts are judged."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ from topo.model.nearest import did_you_mean
 
 
 class FindingSettings(GroupLabelSettings):
-    """How groups are found: the sources, and what is judged of what they say."""
+    """How groups are found: the sources, and the limits by which their facts are judged."""
 
     node_number: Annotated[Count, Chart("topoDiscovery.dragonfly.nodeNumber", is_plain=False)] = 2
     """Nodes that make a complete dragonfly; a larger component is reported as a wiring fault."""

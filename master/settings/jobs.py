@@ -1,4 +1,4 @@
-"""What is done for jobs that ask for groups, and the webhook by which they are known."""
+"""How jobs that ask for groups are placed, and the admission webhook that marks them."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ from topo.model.errors import Refusal
 
 
 class JobSettings(ClusterSettings):
-    """What is done for jobs that ask for groups, and the webhook by which they are known."""
+    """How jobs that ask for groups are placed, and the admission webhook that marks them."""
 
     placement: Annotated[Literal["off", "nomination", "native"], Chart("placement.mode")] = "off"
     """How jobs that ask for groups are placed: nomination (an admission webhook marks them and

@@ -1,4 +1,4 @@
-"""Where this master is asked, how safely, and how much of it at once."""
+"""The ports of this master: addresses, TLS, limits."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from topo.model.errors import Refusal
 
 
 class ListeningSettings(ServiceSettings):
-    """Where this master is asked, how safely, and how much of it at once."""
+    """The ports of this master: addresses, TLS, limits."""
 
     server_port: Annotated[Port, Chart("topoDiscovery.master.serverPort")] = 9001
     """Port of the HTTP API."""

@@ -1,1 +1,1 @@
-"""The shell around discovery: the loop that owns it, history, rendered documents."""
+"""The I/O around discovery: the loop that owns it, history, rendered documents."""

@@ -1,4 +1,4 @@
-"""What is held against a node as a document: its links with their evidence, and its quarantine."""
+"""The suspicion of a node as a document: its links with their evidence, and its quarantine."""
 
 from math import inf
 

@@ -1,1 +1,1 @@
-"""The plan of the cables that a master holds beside what it sees."""
+"""The plan of the cables, and its comparison with what a master sees."""

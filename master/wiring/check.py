@@ -1,4 +1,4 @@
-"""The plan of the cables, held beside what this master sees: dumps, LLDP, wires between nodes.
+"""Compares the plan of the cables with what this master sees: dumps, LLDP, node links.
 
 The plan is a file or a NetBox (`netbox`). It is compared again when it differs, or anything else
 that the findings rest on. That takes seconds for a hundred thousand cables, so it is done in a

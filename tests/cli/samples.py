@@ -93,7 +93,7 @@ def troubled() -> Any:
     alone = node(
         "node-9",
         "NotReady",
-        ("worker-stale", "its worker is stale: no word within 3 beats (30 s)"),
+        ("worker-stale", "its worker is stale: no report within 3 beats (30 s)"),
         gpus=0,
     )
     return {

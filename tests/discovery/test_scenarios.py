@@ -161,7 +161,7 @@ def test_three_missed_beats_make_a_worker_stale_and_one_word_revives_it():
     state.advance(29.0, WorkerBeat(NodeName("a")))
     state.advance(30.0, Ticked())
     assert not_ready(state) == {"b"}
-    assert "its worker is stale: no word within 3 beats (30 s)" in why(state, "b")
+    assert "its worker is stale: no report within 3 beats (30 s)" in why(state, "b")
     state.advance(31.0, WorkerBeat(NodeName("b")))
     assert not_ready(state) == set()
 

@@ -164,7 +164,7 @@ def test_a_worker_that_ended_is_named_with_its_node_its_age_and_the_next_step(
     node = "node-sample3"
     eventually(lambda: bool(_word_ago(demo, node)))  # one that was just started has said nothing
     pid = demo.pid(f"topo-worker {node}")
-    what = "its worker is stale: no word within 3 beats (6 s)"
+    what = "its worker is stale: no report within 3 beats (6 s)"
     step = f"is topo-worker running on {node}? its log says why it cannot report; "
     step += f"`topo node {node}` says since when"
     finding = {"severity": "wrong", "code": "worker-stale", "subject": node, "subjects": [node]}

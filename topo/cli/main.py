@@ -108,7 +108,7 @@ def topo(
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Which GPU nodes are wired together: the tree, its nodes, its changes, its troubles."""
+    """Show which GPU nodes are wired together and what is wrong; place jobs on whole groups."""
 
 
 _COMMANDS = (

@@ -1,4 +1,4 @@
-"""What is left to do before the next generation is published."""
+"""The nodes to place or judge again before the next generation is published."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Text from outside without the characters that a terminal obeys instead of showing."""
+"""Text of outside sources without control characters, which a terminal would obey."""
 
 import unicodedata
 

@@ -1,1 +1,1 @@
-"""What a request brings: its body, its parameters, the job in it."""
+"""Reading of requests: the body, the parameters, the job in it."""

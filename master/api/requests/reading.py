@@ -1,4 +1,4 @@
-"""What a call is given: a body of a known type, parameters that it knows, each once.
+"""Bodies of a known type, and parameters: known ones only, each given once.
 
 A refusal names the field and the fix.
 """

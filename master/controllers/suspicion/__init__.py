@@ -1,1 +1,1 @@
-"""What cannot be trusted, written where others read it: nodes and HyperNodes."""
+"""Suspected links and nodes, marked on nodes and HyperNodes for other programs."""

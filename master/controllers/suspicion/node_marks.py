@@ -1,4 +1,4 @@
-"""What is held against a node, as Kubernetes says it: a taint and a condition.
+"""A suspected node as Kubernetes shows it: a taint and a condition.
 
 The taint `<domain>/quarantine` keeps every new pod off a node that an operator put in quarantine,
 also pods that no master places. `NodeSpec.taints` is one list without keys (`listType=atomic`), so

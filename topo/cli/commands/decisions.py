@@ -30,7 +30,7 @@ class _ListedByDefault(TyperGroup):
         return super().parse_args(ctx, args if is_named else [_LIST, *args])
 
 
-_HELP = "List the nodes (`list`, also without the word), or decide about one that is suspected."
+_HELP = "List the nodes (the default, `list`), or decide about a suspected one."
 app = typer.Typer(cls=_ListedByDefault, help=_HELP)
 
 
@@ -45,7 +45,7 @@ app.command(_LIST)(nodes.nodes)
 @app.command()
 @takes_options
 def quarantine(node: NodeName, *, reason: Reason, link: Link = "", options: MasterOptions) -> None:
-    """Keep new jobs off a node until it is cleared; what runs there goes on."""
+    """Keep new jobs off a node until it is cleared; running jobs stay."""
     _decide(node, "quarantine", reason, link, options=options)
     print(f"no new job starts on {plain(node)}; `topo nodes clear` ends that")
 
@@ -53,7 +53,7 @@ def quarantine(node: NodeName, *, reason: Reason, link: Link = "", options: Mast
 @app.command()
 @takes_options
 def confirm(node: NodeName, *, reason: Reason, link: Link = "", options: MasterOptions) -> None:
-    """Hold the suspected links of a node for bad until they are cleared."""
+    """Treat the suspected links of a node as bad until they are cleared."""
     _decide(node, "confirm", reason, link, options=options)
     print(f"{plain(node)} is placed late until `topo nodes clear`")
 
@@ -61,7 +61,7 @@ def confirm(node: NodeName, *, reason: Reason, link: Link = "", options: MasterO
 @app.command()
 @takes_options
 def clear(node: NodeName, *, link: Link = "", options: MasterOptions) -> None:
-    """Forget what is held against a node: its cable was exchanged, or it was no fault."""
+    """Drop the suspicion of a node: its cable was replaced, or nothing was wrong."""
     _decide(node, "clear", "", link, options=options)
     print(f"nothing is held against {plain(link or 'any link')} of {plain(node)} any more")
 

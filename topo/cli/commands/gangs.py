@@ -24,7 +24,7 @@ def gangs(
     output: OutputFormat = Output.TABLE,
     options: MasterOptions,
 ) -> None:
-    """List the jobs whose pods go together: those that wait in the order of their turns."""
+    """List the jobs whose pods start together; those that wait, in the order of the queue."""
     from topo.cli.client import connection
     from topo.cli.client.gangs import fetch_gangs
     from topo.cli.render import gangs as picture
@@ -48,7 +48,7 @@ def why(
     output: OutputFormat = Output.TABLE,
     options: MasterOptions,
 ) -> None:
-    """Say why a job's pods are where they are, or why it waits and what would let it in."""
+    """Explain why a job's pods are where they are, or why it waits and what would admit it."""
     from topo.cli.client import connection, gangs, placements
     from topo.cli.client.decoding import decode
     from topo.cli.render import gangs as picture

@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
-"""`topo gates`: the gates of pods that wait for their place, opened by hand."""
+"""`topo gates`: opens the scheduling gates of pods that wait for a plan."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,12 +11,12 @@ from topo.cli.render.safe import plain
 if TYPE_CHECKING:
     from topo.cli.client.client import MasterClient
 
-app = typer.Typer(no_args_is_help=True, help="Gates of pods that wait for their place.")
+app = typer.Typer(no_args_is_help=True, help="The scheduling gates of pods that wait for a plan.")
 
 
 @app.callback()
 def gates() -> None:
-    """Gates of pods that wait for their place."""
+    """The scheduling gates of pods that wait for a plan."""
 
 
 @app.command("open")

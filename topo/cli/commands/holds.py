@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     invoke_without_command=True,
-    help="Reserved placements: list them, look at one, commit it, release it.",
+    help="List reserved placements; show, commit or release one.",
 )
 HoldId = Annotated[str, typer.Argument(metavar="ID", help="The hold, as `topo holds` lists it.")]
 

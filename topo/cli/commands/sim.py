@@ -155,7 +155,7 @@ def workers(
         typer.Option(metavar="DIRECTORY", help="Has NODE/faults.txt where a node is to fail."),
     ] = Path("faults"),
 ) -> None:
-    """Play the workers of a whole world in one process: 10,000 nodes on one machine."""
+    """Simulate the workers of a whole cluster in one process: 10,000 nodes on one machine."""
     import asyncio
 
     from topo.cli import worlds

@@ -20,7 +20,7 @@ def own_version() -> str:
 
 @takes_options
 def version(*, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
-    """Show the release of this command and of the master, which need not answer."""
+    """Show the release of this command and, if it answers, of the master."""
     from rich.text import Text
 
     from topo.cli.client import connection

@@ -48,7 +48,7 @@ def tree(
     output: OutputFormat = Output.TABLE,
     options: MasterOptions,
 ) -> None:
-    """Show the tree of groups and nodes, its status and the why."""
+    """Show the tree of groups and nodes, with statuses and reasons."""
     from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
     from topo.cli.client.decoding import decode
@@ -123,7 +123,7 @@ def gpus(
     output: OutputFormat = Output.TABLE,
     options: MasterOptions,
 ) -> None:
-    """Show the links between a node's GPUs, what n of them are worth, and which to take."""
+    """Show the links between a node's GPUs, how good sets of them are, and which to take."""
     from topo.cli.client import connection
     from topo.cli.client.decoding import decode
     from topo.cli.render import gpus as picture
@@ -158,7 +158,7 @@ def doctor(
     output: OutputFormat = Output.TABLE,
     options: MasterOptions,
 ) -> None:
-    """Look for what is wrong with the master, its sources, workers and wiring."""
+    """List the problems of the master, its sources, workers and wiring, with the next steps."""
     from topo.cli.client import cluster, connection
     from topo.cli.diagnosis import checkup
     from topo.cli.render import findings

@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
-"""`topo wiring`: the plan of the cables beside the cables that are there."""
+"""`topo wiring`: compares a plan of cables with the actual cables."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -14,12 +14,12 @@ from topo.cli.options import MasterOptions, takes_options
 if TYPE_CHECKING:
     from topo.diagnosis.wiring.document import Compared
 
-app = typer.Typer(no_args_is_help=True, help="The plan of the cables beside those that are there.")
+app = typer.Typer(no_args_is_help=True, help="Compare a plan of cables with the actual cables.")
 
 
 @app.callback()
 def wiring() -> None:
-    """The plan of the cables beside those that are there."""
+    """Compare a plan of cables with the actual cables."""
 
 
 class WiringOutput(StrEnum):
@@ -64,7 +64,7 @@ def check(
     ] = False,
     options: MasterOptions,
 ) -> None:
-    """Compare a plan of cables with the cables that are there; exit code 1 where they differ."""
+    """Compare a plan of cables with the actual cables; exit code 1 where they differ."""
     from topo.cli.client import connection
     from topo.cli.options import Output
     from topo.cli.render.safe import escaped

@@ -37,14 +37,14 @@ def demo(
         bool, typer.Option("--once", help="Start, print the tree, stop: for scripts.")
     ] = False,
     jobs: Annotated[
-        bool, typer.Option("--jobs/--no-jobs", help="A Kubernetes beside it, for jobs of groups.")
+        bool, typer.Option("--jobs/--no-jobs", help="Also a simulated Kubernetes, for jobs.")
     ] = True,
     prometheus: Annotated[
-        bool, typer.Option("--prometheus", help="A Prometheus beside it, for dashboards.")
+        bool, typer.Option("--prometheus", help="Also a Prometheus, for dashboards.")
     ] = False,
     alert_rules: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Rules that it judges by."),
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Alerting rules for it."),
     ] = None,
 ) -> None:
     """Run a simulated cluster: a cluster manager, workers, a master, until Ctrl-C."""
@@ -99,7 +99,7 @@ def fault(
         ),
     ] = None,
 ) -> None:
-    """Let any fault of the simulation happen, or end, in a sentence."""
+    """Start or end any fault of the simulation, given as a sentence."""
     from topo.cli.demo import faults
 
     print(faults.add(sentence))
@@ -112,7 +112,7 @@ async def _clear(nodes: Iterable[str], client: "MasterClient") -> None:
 
 @app.command()
 def heal() -> None:
-    """Plug everything in again, with cables that nothing is held against."""
+    """Repair everything, with new cables that are not suspected."""
     from topo.cli.client import connection
     from topo.cli.demo import faults
     from topo.cli.exit_codes import CliError

@@ -1,4 +1,4 @@
-"""What the sources state about who belongs together: one index for each kind of statement.
+"""The statements of all sources about which nodes belong together: an index for each kind.
 
 `tiers` reads them to say where a node belongs. Here is what several indices have to do together:
 take a node's statements, forget a node, settle what was stated.

@@ -1,4 +1,4 @@
-"""The inter-node links of one node, dead ones too: whom each should lead to, and how it fares.
+"""The inter-node links of one node: the peer that each should lead to, and its state.
 
 A link whose cable is out is no longer in what the worker says, but the claim of it is kept, and
 with it the server at the other end. So what is looked for is known: this slot, that node.

@@ -1,4 +1,4 @@
-"""What the nodes of an Ascend super pod state of it beside its number, and what cannot all hold.
+"""Ascend super pods: what nodes state of theirs beside its number, and contradictions.
 
 A super pod is known by a number that its management hands out, so two of them may have one number.
 Each of its nodes also states its server index, which is unique inside, and the size of the whole.

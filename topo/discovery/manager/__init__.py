@@ -1,1 +1,1 @@
-"""A cluster manager's answers, understood."""
+"""Reads the answers of a cluster manager."""

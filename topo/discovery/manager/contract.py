@@ -1,4 +1,4 @@
-"""What a cluster manager says, understood: decoded JSON in, a sound `ManagedTopology` out.
+"""The answers of a cluster manager: decoded JSON in, a validated `ManagedTopology` out.
 
 The format is our own published contract, docs/cluster-manager.openapi.yaml; managers of another
 shape are brought into it first by `topo.discovery.manager.mapping`. Keys that we do not know are

@@ -1,4 +1,4 @@
-"""From readings to a verdict: what is wrong with a node, without following every flicker.
+"""The health of a node, from several readings in a row: a flapping one changes nothing.
 
 Result: the subjects of a node (a GPU, a link, a port) that are down, each with its latest reason.
 

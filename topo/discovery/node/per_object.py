@@ -1,4 +1,4 @@
-"""Values derived from what equal hosts share: worked out once for each object, not for each host.
+"""Values derived from objects that equal hosts share, computed once for each object.
 
 Reports of equal hosts hold the same object where a section is equal, and a section of hundreds of
 ports is dearer to hash than to look through. So the key is the identity, and the object is held,

@@ -1,1 +1,1 @@
-"""Which links and nodes cannot be trusted, from what they did over days."""
+"""Suspected links and nodes, by their behaviour over days."""

@@ -1,4 +1,4 @@
-"""What speaks against a link, how much each kind of it weighs, and how it is told.
+"""The evidence against a link: its kinds, their weights, and the sentences about it.
 
 A score of `NAMED` makes a suspicion. So the weight of a kind is one over the number of its events
 within a short time that are too many. The numbers follow NVSentinel's monitor of network cards

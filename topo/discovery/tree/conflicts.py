@@ -1,4 +1,4 @@
-"""Statements that cannot all hold, and what costs a Ready node: listed once, with the way out.
+"""Conflicts: contradictions between sources, each listed once, with the way to resolve it.
 
 Every finding has one *owner*, the least by name among the nodes that it concerns. So it is enough
 to look at the nodes that changed to keep the list true: a conflict of a component is found again

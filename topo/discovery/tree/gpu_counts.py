@@ -1,4 +1,4 @@
-"""How many GPUs a node should have by its equals: the nodes of its GPU type in its group.
+"""How many GPUs a node should have: as many as the nodes of its GPU type in its group.
 
 Result: for each node of a group that hardware makes (a dragonfly, an NVLink clique) the number of
 GPUs that most of its equals have; of equally frequent numbers the larger.

@@ -80,7 +80,7 @@ def _reasons(
     reasons: list[Reason] = []
     if record.stale:
         beats, stale_s = settings.stale_beats, settings.stale_s
-        text = f"its worker is stale: no word within {beats} beats ({stale_s:g} s)"
+        text = f"its worker is stale: no report within {beats} beats ({stale_s:g} s)"
         reasons.append(Reason(NodeCondition.WORKER_STALE, text))
     machine = membership.machines.machine(record.name)
     if machine is not None and machine.status is Status.NOT_READY:

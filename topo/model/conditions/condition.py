@@ -1,4 +1,4 @@
-"""What a row of the catalogue of condition codes holds.
+"""A row of the catalogue of condition codes.
 
 A row is a member of a subclass of `Condition`: `NAME = Row("the-code", "its cause", "next step")`.
 A member is a `str` equal to its code, so that it stands in documents, metrics and logs as it is.

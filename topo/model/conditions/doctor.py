@@ -20,13 +20,13 @@ class ServiceCondition(Condition):
     UNJOINED = Row(
         "unjoined",
         "no worker reports from a machine of the cluster manager",
-        "start topo-worker there; where it runs, its log says why it is not heard",
+        "start topo-worker there; if it runs, its log says why its reports do not arrive",
     )
     FABRIC_UNPLACED = Row(
         "fabric-unplaced",
         "nodes with GPUs are in no group of a fabric beside the tree that others are in",
-        "`topo tree --fabric` lists them last, `topo node NODE` shows what is known of one; where "
-        "they are not meant to be in it, nothing",
+        "`topo tree --fabric` lists them last, `topo node NODE` shows what is known of one; do "
+        "nothing where they are not meant to be in it",
         _NOTE,
     )
     VERSION = Row(
@@ -78,7 +78,7 @@ class ClusterCondition(Condition):
     )
     NO_WORKERS = Row(
         "no-workers",
-        "there is no DaemonSet topo-worker: no node is heard",
+        "there is no DaemonSet topo-worker: no node reports",
         "install the whole chart; in mode config nothing else is needed",
         _NOTE,
     )
@@ -111,7 +111,7 @@ class ClusterCondition(Condition):
     CLOCK_SKEW = Row(
         "clock-skew",
         "the clocks of the leader and of this machine differ",
-        "the lease bears that; set the clock (chrony, NTP) of the machine that is wrong",
+        "the lease does not depend on it; set the clock (chrony, NTP) of the machine that is wrong",
         _NOTE,
     )
     HYPERNODE_OVERLAP = Row(
@@ -124,7 +124,7 @@ class ClusterCondition(Condition):
     FOREIGN_HYPERNODES = Row(
         "foreign-hypernodes",
         "others own HyperNodes",
-        "they are left alone; that is right unless they were meant to go",
+        "they are left alone; delete them if nobody needs them",
         _NOTE,
     )
     COMPUTE_DOMAIN_SPLIT = Row(

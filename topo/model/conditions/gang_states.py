@@ -89,14 +89,14 @@ class GangState(StrEnum):
     )
     QUEUE = StateRow(
         "queue",
-        "its queue has not let it in, or has no room",
+        "its queue has not admitted it, or has no room",
         event="GangWaitsForQueue",
         step="wait, or see the queue: the text has its numbers",
         pod_condition=PodCondition.WAITING,
     )
     NEVER_LET_IN = StateRow(
         "never-let-in",
-        "its queue would have no room if all else had ended",
+        "its queue would have no room even if all other jobs had ended",
         event="GangNeverLetIn",
         event_type="Warning",
         condition=GangCondition.HOPELESS,
@@ -104,7 +104,7 @@ class GangState(StrEnum):
     )
     IN_LINE = StateRow(
         "in-line",
-        "its turn comes; others before it are being placed",
+        "it is in line; gangs ahead of it are being placed",
         Stage.PENDING,
         is_prompt=True,
     )
@@ -119,7 +119,7 @@ class GangState(StrEnum):
     )
     NEVER_FITS = StateRow(
         "never-fits",
-        "it would not fit if all were free",
+        "it would not fit even if all nodes were free",
         event="GangNeverFits",
         event_type="Warning",
         condition=GangCondition.HOPELESS,

@@ -76,7 +76,7 @@ class MasterCondition(Condition):
     )
     LEADER_SILENT = Row(
         "leader-silent",
-        "a follower hears nothing of a leader; what it shows is old",
+        "a follower hears from no leader; what it shows is old",
         "see the logs of the masters, and who holds the lease: kubectl describe lease topo-master",
         _NOTE,
     )
@@ -245,7 +245,7 @@ class GangCondition(Condition):
     )
     NOT_BOUND = Row(
         "gang-not-bound",
-        "were let go more than 60 s ago and are not bound",
+        "had their gates opened more than 60 s ago and are not bound",
         "does their scheduler run? `kubectl describe pod` of one says what it lacks; over"
         " pods of lower priority, Volcano needs the action preempt and a priority class of the job"
         " (`topo why JOB`)",
@@ -253,7 +253,7 @@ class GangCondition(Condition):
     WRITE_REFUSED = Row(
         "gang-write-refused",
         "are held up by the API server, which refuses a write",
-        "`topo why JOB` has its words: a right of the master, or a webhook of somebody's",
+        "`topo why JOB` has its words: a right of the master, or a webhook of another product",
     )
     PASSED_BY = Row(
         "gang-passed-by",

@@ -63,8 +63,8 @@ class ReportCondition(Condition):
     TOO_MANY_NODES = Row(
         "too-many-nodes",
         "reports of nodes beyond 20,000 are refused",
-        "give each node a token of its own: whoever has a shared one can report for nodes that "
-        "are none",
+        "give each node a token of its own: with a shared one, reports can be for nodes that "
+        "do not exist",
     )
     BAD_NODE_NAME = Row(
         "bad-node-name",

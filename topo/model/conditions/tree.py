@@ -14,7 +14,7 @@ class NodeCondition(Condition):
 
     WORKER_STALE = Row(
         "worker-stale",
-        "its worker is stale: no word within three beats (30 s)",
+        "its worker is stale: no report within three beats (30 s)",
         "is topo-worker running on NODE? its log says why it cannot report; "
         "`topo node NODE` says since when",
     )
@@ -31,7 +31,7 @@ class NodeCondition(Condition):
     NOT_IN_CLUSTER = Row(
         "not-in-cluster",
         "the cluster lists no node of this name, so no job can start there",
-        "`kubectl get nodes`: is NODE gone, or called otherwise there? the worker's "
+        "`kubectl get nodes`: is NODE gone, or does it have another name there? the worker's "
         "--node-name is the name of its Node",
     )
     OVERBOOKED = Row(
@@ -88,7 +88,7 @@ class NodeCondition(Condition):
     NICS_MISSING = Row(
         "nics-missing",
         "fewer InfiniBand or RoCE ports than the node has shown, virtual functions not counted",
-        "lspci on NODE; in pods on purpose? then --missed-hardware=gpus,ports,links",
+        "lspci on NODE; if pods have them on purpose, --missed-hardware=gpus,ports,links",
     )
     GPU_UNHEALTHY = Row(
         "gpu-unhealthy",
@@ -125,7 +125,7 @@ class NodeCondition(Condition):
     NO_PEER = Row(
         "no-peer",
         "its links lead to no known node, so it is in no dragonfly",
-        "`topo node NODE` shows whom it sees; check its cables to its neighbours",
+        "`topo node NODE` shows which servers it sees; check its cables to its neighbours",
     )
     UNKNOWN_PEER = Row(
         "unknown-peer",
@@ -235,7 +235,7 @@ class ConflictCondition(Condition):
     SUPER_POD_INCOMPLETE = Row(
         "super-pod-incomplete",
         "a super pod says that it has more NPUs than its nodes here",
-        "if its other nodes are elsewhere on purpose, nothing; else `topo nodes`: on which does "
+        "if its other nodes are elsewhere on purpose, do nothing; else `topo nodes`: on which does "
         "no worker run, or npu-smi not answer?",
         Severity.NOTE,
     )
@@ -248,7 +248,7 @@ class ConflictCondition(Condition):
         "link-degraded",
         "a link is up and far slower than its siblings, or has lost one of its cables",
         "`topo node NODE` shows it, `nvidia-smi nvlink -s` and `-e` there say more; mend the cable "
-        "or reset that GPU, and until it is well "
+        "or reset that GPU, and until then "
         "`topo place --exclude NODE` keeps a job off it",
     )
     LINK_SUSPECTED = Row(
@@ -268,7 +268,7 @@ class ConflictCondition(Condition):
     QUARANTINED = Row(
         "quarantined",
         "an operator keeps new jobs off a node",
-        "`topo nodes clear NODE` when it is well",
+        "`topo nodes clear NODE` when it is repaired",
         Severity.NOTE,
     )
     DIFFERS_FROM_CONFIG = Row(
@@ -300,7 +300,7 @@ class ConflictCondition(Condition):
     LABELS_VANISHED = Row(
         "group-labels-vanished",
         "labels that name groups vanished from nodes; these keep their place for ten minutes",
-        "if they were taken off on purpose, nothing; else see whether their writer runs and what "
+        "if they were removed on purpose, do nothing; else see whether their writer runs and what "
         "it says of NODE",
     )
     FABRIC_CABLE_ASTRAY = Row(
@@ -348,7 +348,7 @@ class ConflictCondition(Condition):
     MACHINE_VANISHED = Row(
         "machine-vanished",
         "the manager no longer lists a machine; it is kept for ten minutes",
-        "if they were taken out on purpose, nothing; else look at the cluster manager",
+        "if they were removed on purpose, do nothing; else look at the cluster manager",
     )
     MACHINE_AMBIGUOUS = Row(
         "machine-ambiguous",

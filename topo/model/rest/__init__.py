@@ -1,1 +1,1 @@
-"""Every JSON document of the HTTP API once: for the service, its OpenAPI, and its clients."""
+"""The JSON documents of the HTTP API, for the service, its OpenAPI and its clients."""

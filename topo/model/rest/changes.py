@@ -1,4 +1,4 @@
-"""What moved between generations: `GET /v1/topology/diff` and `GET /v1/topology/events`."""
+"""The changes between generations: `GET /v1/topology/diff` and `GET /v1/topology/events`."""
 
 from typing import Annotated, NotRequired
 

@@ -1,4 +1,4 @@
-"""What `topo doctor --kubeconfig` finds in a cluster: facts that nobody has judged yet."""
+"""What `topo doctor --kubeconfig` reads of a cluster: facts, from which it derives findings."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What the documents of the API are made of: typed dictionaries, request bodies, field notes.
+"""The types behind the documents of the API: dictionaries, request bodies, notes on fields.
 
 A document is defined once. The service writes it as a plain dictionary that mypy checks, a client
 checks what it received with `validator`, and `/openapi.json` and the page's types are generated

@@ -1,4 +1,4 @@
-"""`GET /v1/findings`: what is wrong, causes before what follows, each with its next step.
+"""`GET /v1/findings`: the problems, causes before their consequences, each with its next step.
 
 `GET /v1/wiring`: the plan of the cables beside the cables that are there.
 """

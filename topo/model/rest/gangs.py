@@ -1,4 +1,4 @@
-"""The answers of `/v1/gangs`: jobs whose pods go together, where each stands and why."""
+"""The answers of `/v1/gangs`: jobs whose pods start together, the state of each, and why."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What callers send: a job and how it is to be placed, or an operator's decision about a node.
+"""Request bodies: a job and how to place it, or an operator's decision about a node.
 
 The descriptions are those of the refusals, too: "pods is the number of pods, …".
 """

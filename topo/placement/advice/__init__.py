@@ -1,1 +1,1 @@
-"""The words: why this placement, why none, and what would let the job in."""
+"""Explanations: why a placement, why a refusal, and which change would admit the job."""

@@ -1,4 +1,4 @@
-"""Confirms groups that a caller chose, or got earlier: may the job still have them?"""
+"""Checks whether a job may still have the groups that a caller chose or was given earlier."""
 
 from collections.abc import Sequence
 from dataclasses import replace

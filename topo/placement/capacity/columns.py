@@ -1,4 +1,4 @@
-"""What counting needs of all hosts by id: facts as arrays, labels that selectors name.
+"""The facts of all hosts as arrays by host id, from which classes of requests are counted.
 
 A class of requests that was not used recently is counted from these arrays in a few passes, for any
 pod size. That takes milliseconds for 100,000 hosts; a loop would take a quarter of a second.

@@ -1,4 +1,4 @@
-"""Keeps the hosts of a capacity those of the published forest and the cluster's nodes."""
+"""Updates the hosts of a capacity from the published forest and the cluster's nodes."""
 
 from collections.abc import Iterable
 from itertools import islice

@@ -1,4 +1,4 @@
-"""What nodes have left beside GPUs, and where that is less than their GPUs could take.
+"""Where other resources than GPUs limit the pods on a node: CPUs, memory, ports, devices.
 
 Result: for pods of one shape (GPUs, and amounts of other resources) the nodes on which fewer of
 them can be bound than their GPUs alone could take when idle, each with how many can.

@@ -1,1 +1,1 @@
-"""Dynamic programmes that find the best of all ways, as far as a budget of steps allows."""
+"""Exact searches by dynamic programming, within a budget of steps."""

@@ -1,4 +1,4 @@
-"""What exact searches add up: costs as one whole number, in a knapsack over items.
+"""The knapsack of the exact searches, and their costs, each one whole number.
 
 The knapsack takes so many groups, and the tail or not, from several items. Result: for each number
 of groups, with and without the tail, the least cost, and which items give it.

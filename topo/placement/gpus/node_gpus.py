@@ -1,6 +1,4 @@
-"""The GPUs of one node for placement: which of them are free, where the matrix shows them, and why
-a set of them was chosen.
-"""
+"""The GPUs of one node for placement: free ones, their rows of the matrix, reasons of a choice."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

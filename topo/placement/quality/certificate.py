@@ -1,4 +1,4 @@
-"""The best value that a placement with the same numbers before could reach, and what is proven.
+"""Bounds on each value of the objective, and which values of a plan they prove to be best.
 
 Each bound leaves out a condition, so that no placement is better than it, on the GPU types that
 could have a plan as good in the values before. Together they cost a few passes over the domains, so

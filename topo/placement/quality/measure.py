@@ -1,4 +1,4 @@
-"""What a placement changes: the objective that everybody measures by, and how full groups get.
+"""The values of a placement in the objective, and how full it makes the groups.
 
 `whole_groups_left` and both profiles are counted over the job's own eligible slots. The profile of
 the top tier counts canonical groups; `profile_tier1` counts slots, in the domains in which a

@@ -1,4 +1,4 @@
-"""What a placement inside one domain costs at least, before anyone looks into the domain.
+"""Lower bounds on the cost of a placement inside one domain, before the domain is searched.
 
 Result: a lower bound on each of the first numbers of the objective, for all domains that can hold
 the whole job. A search looks into the domain with the least bound first, and stops at the first

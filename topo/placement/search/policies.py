@@ -1,4 +1,4 @@
-"""What the operator's policy asks of a search: groups that stay free, domains beyond the fewest.
+"""The operator's policy in a search: groups that stay free, more domains than the fewest.
 
 A reserve is a group of the tree, and how many canonical groups shall stay free in it. Which of its
 groups stay free is our choice, and some choices leave the job no room where others do.

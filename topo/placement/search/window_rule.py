@@ -1,12 +1,13 @@
-"""The window rule: the fewest domains that hold the need, and of those the ones missed least.
+"""The window rule: the fewest domains that hold a job, chosen so that the largest stay free.
 
 Result: p domains, with p the least number that covers the need, such that the sorted list of what
 stays free is as large as possible (leximax).
 
 Why it is right: slide a window of p down the sorted capacities as far as its sum still covers the
-need. No choice of p domains can do with a smaller largest one. Fix that one, and repeat with p -
-1 and the rest. What is left over in the end is smaller than every chosen domain, or p - 1 would
-do; so it stays whole in any one of them. The proof is in docs/placement.md, "The window rule".
+need. Every choice of p domains has a largest one of at least this size. Fix that one, and repeat
+with p - 1 and the rest. The slots that the job leaves are fewer than every chosen domain has, or
+p - 1 domains would do; so they can stay together in one of the chosen domains. The proof is in
+docs/placement.md, "The window rule".
 
 Cost: one pass for the sums, then a binary search for each of the p.
 
