@@ -29,6 +29,9 @@ def cluster() -> Any:
     return document
 
 
+STALE = "its worker is stale: no report within 3 beats (30 s)"
+
+
 @pytest.fixture(autouse=True)
 def _cluster(fake_master: FakeMaster) -> None:
     fake_master.document = cluster()
@@ -48,8 +51,7 @@ def test_a_row_has_group_status_gpus_since_when_and_why(topo: Topo) -> None:
         "node-2 dragonfly-0a1b2c3d ● Ready 8 2 6 2 h",
         "node-3 dragonfly-4e5f6a7b ✗ NotReady 8 0 9.4 s the link to node-4 is down on this side",
         "node-4 dragonfly-4e5f6a7b ● Ready, cordoned 8 0",
-        "node-9 ✗ NotReady 0 0 "
-        "its worker is stale: no report within 3 beats (30 s); it sees no peer",
+        f"node-9 ✗ NotReady 0 0 {STALE}; it sees no peer",
         "",
         "5 nodes, 3 Ready · 32 GPUs, 10 free · 6 held",
     ]
