@@ -25,7 +25,7 @@ from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.status.advice import smallest_change
 from master.controllers.nomination.status.bypassed_webhook import BypassedWebhook
 from master.controllers.nomination.status.exhausted_quota import exhausted_quota
-from master.controllers.nomination.status.native_policy import NativePolicy
+from master.controllers.nomination.status.native_policy import LabelledNodes, NativePolicy
 from master.controllers.nomination.status.nomination_policy import NominationPolicy
 from master.controllers.nomination.status.pod_events import PodEvents
 from master.controllers.nomination.status.policy import GangPolicy
@@ -236,6 +236,7 @@ def _status(config: NominationConfig, reading: _Reading, machine: Gangs) -> Stat
             capacity=lambda: config.placements.state.capacity,
             unheeded=lambda: config.volcano.unheeded,
             store=store,
+            labelled=LabelledNodes(reading.context),
         ),
     )
 

@@ -31,6 +31,7 @@ class NativeAsked:
     """A gang's PodGroup: its policies, the constraint on all pods, and its phase.
 
     `unheeded` says why `scheduler` ignores groups or may ignore them; empty if it honours them.
+    `unlabelled` is the label of nodes by which it chooses, where no node has it, else empty.
     `dropped` says why a PodGroup without any constraint has none.
     """
 
@@ -38,6 +39,7 @@ class NativeAsked:
     together: Nearness | None = None
     phase: str = ""
     unheeded: str = ""
+    unlabelled: str = ""
     scheduler: str = "Volcano"
     dropped: str = "it was made without our webhook"
 
@@ -76,6 +78,8 @@ def native_status(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> Ga
         state = GangState.SPLIT
     elif live and len(places) == len(live) and len(live) + ended >= gang.request.pods:
         state = GangState.BOUND
+    elif asked is not None and asked.unlabelled:
+        state = GangState.NO_LABELS
     sentences = [
         _asked(asked, tree.kind_of_tier),
         _bound(len(places), gang.request.pods, len(groups), split),
@@ -132,6 +136,8 @@ def _asked(asked: NativeAsked | None, kind_of_tier: Callable[[int], Kind | None]
     if asked.together is not None:
         wishes.append(f"all pods {_where(asked.together, kind_of_tier)}")
     heeded = f", but {asked.unheeded}" if asked.unheeded else ", which it heeds"
+    if asked.unlabelled:
+        heeded = f", but no node has the label {asked.unlabelled}, so it can bind none"
     return f"{asked.scheduler} chooses its nodes; asked of it: {', '.join(wishes)}{heeded}"
 
 

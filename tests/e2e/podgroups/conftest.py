@@ -18,3 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 control_plane = control_plane_with(pod_groups=True)
 master = webhook_master(MAKES_POD_GROUPS, rendering=WITH_POD_GROUPS)
+unlabelling = webhook_master(
+    MAKES_POD_GROUPS.replace("labels", "node-features"), rendering=WITH_POD_GROUPS
+)
+"""One that leaves labels to NFD, which is not there."""

@@ -20,6 +20,7 @@ from tests.e2e.scheduling.jobs import (
     WORDS,
     are_whole,
     bound,
+    events_of,
     homes,
     owner_of,
     pods_of,
@@ -212,6 +213,25 @@ async def test_a_native_job_of_one_group_is_kept_in_one_domain_by_kube_scheduler
 
     await eventually(is_told)
     assert "pod-groups-unconstrained" not in await codes(master)
+
+
+async def test_a_native_job_without_labels_of_nfd_says_so_and_starts_once_nodes_have_them(
+    api: Api, unlabelling: AdmissionMaster, world: World
+) -> None:
+    await api.create(BATCH_JOBS, asking.batch_job("native", 2, 16, gpus=8, **{WORDS.way: "native"}))
+
+    async def is_told() -> bool:
+        gang = await unlabelling.gang("native")
+        return gang.get("state") == "no-labels" and "GangFindsNoLabels" in str(
+            await events_of(api, "native")
+        )
+
+    await eventually(is_told)
+    for node, fly in homes(world, "dragonfly").items():
+        labels = {f"{WORDS.domain}/dragonfly": fly}
+        await api.merge(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
+    await eventually(lambda: bound(api, "native", 2))
+    assert are_whole(world, "dragonfly", await nodes_of(api, "native"), 2)
 
 
 @pytest.mark.usefixtures("master")

@@ -74,6 +74,7 @@ def _refusal(name: str, named: Sequence[GangSummary], every: Sequence[GangSummar
     otherwise = (
         "`topo gangs` lists them; a job without the annotation gpu-group-size is none, nor is one"
         " that has the Event GangUngrouped, which says why, or GangPassedBy, for it was made"
-        " without the webhook: delete it and create it again"
+        " without the webhook: delete it and create it again; of a job that Kueue has not let in"
+        " there are no pods yet: `kubectl describe workloads`"
     )
     return Refusal(what, "JOB|POD", did_you_mean(name, known, otherwise))

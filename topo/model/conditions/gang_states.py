@@ -215,6 +215,13 @@ class GangState(StrEnum):
         condition=GangCondition.WRITE_REFUSED,
         is_prompt=True,
     )
+    NO_LABELS = StateRow(
+        "no-labels",
+        "its scheduler chooses its nodes by a label of their groups, and no node has that label",
+        event="GangFindsNoLabels",
+        event_type="Warning",
+        condition=GangCondition.NO_LABELS,
+    )
     NATIVE = StateRow(
         "native",
         "Volcano chooses its nodes, and has not bound all of its pods",

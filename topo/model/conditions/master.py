@@ -123,10 +123,11 @@ class MasterCondition(Condition):
     )
     NODE_FEATURES_UNSERVED = Row(
         "node-features-unserved",
-        "NodeFeatures are to be written for NFD, and the API server has none: NFD makes no labels "
-        "of groups ([why](kubernetes.md#nodefeatures))",
-        "install Node Feature Discovery, or take node-features out of --controllers",
-        _NOTE,
+        "NodeFeatures are to be written for NFD, and the API server has none: nodes get no labels "
+        "of groups by them, for which native jobs of Kueue and kube-scheduler wait "
+        "([why](kubernetes.md#nodefeatures))",
+        "install Node Feature Discovery, or put `labels` in the place of `node-features` in "
+        "--controllers",
     )
     NODE_FEATURE_CONFLICT = Row(
         "node-feature-conflict",
@@ -236,6 +237,13 @@ class GangCondition(Condition):
         "name the groups in the file of --config-file (mode config), or see whether topo-worker"
         " runs on the nodes; with the annotation <domain>/gpu-group-wait a job runs ungrouped after"
         " that time",
+    )
+    NO_LABELS = Row(
+        "gang-no-labels",
+        "wait for nodes with a label of their groups, and no node has it: Kueue and kube-scheduler"
+        " choose the nodes of native jobs by such labels ([why](kubernetes.md#nodefeatures))",
+        "put `labels` into --controllers; or where `node-features` is there, install Node Feature"
+        " Discovery, and let its master heed the namespace of this one",
     )
     STUCK = Row(
         "gang-stuck",

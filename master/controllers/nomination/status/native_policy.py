@@ -5,7 +5,7 @@ be bound elsewhere. So the status depends on the nodes of the bound pods, not on
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from master.controllers.nomination.gangs.builder import build_gang
 from master.controllers.nomination.gangs.context import GangContext
@@ -22,8 +22,29 @@ from topo.model.conditions.gang_states import GangState
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.view import shape_of
 
+LOOK_S = 1.0
+"""How long it counts whether any node has a label: to see that none has takes a look at all."""
 PODS_AT_ONCE = 1000
 """Pods that are read before other tasks get a turn, some ten milliseconds."""
+
+
+class LabelledNodes:
+    """Which labels any node of the cluster has. One owner."""
+
+    def __init__(self, context: GangContext) -> None:
+        self._context = context
+        self._seen: dict[str, tuple[float, bool]] = {}
+        """By label: when it was looked for, and whether it was missing."""
+
+    def lack(self, key: str) -> bool:
+        """Return whether there are nodes and none has the label; O(nodes), once a second."""
+        now_s = self._context.clock()
+        at_s, is_missing = self._seen.get(key, (-LOOK_S, False))
+        if now_s - at_s >= LOOK_S:
+            labels = [node.metadata.labels for node in self._context.nodes()]
+            is_missing = bool(labels) and not any(key in each for each in labels)
+            self._seen[key] = now_s, is_missing
+        return is_missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +56,7 @@ class NativePolicy:
     capacity: Callable[[], CapacityView]
     unheeded: Callable[[], str]
     store: StatusStore
+    labelled: LabelledNodes
 
     def all(self) -> Iterator[Shown]:
         """Yield all gangs; O(pods)."""
@@ -62,14 +84,21 @@ class NativePolicy:
         if (group := self.context.pod_group(pod)) is not None:
             return _asked(group, self.unheeded())
         if pod.is_of_kueue:
-            return _asked_of_kueue(pod, self.context)
+            return self._if_labelled(pod.topology_key, _asked_of_kueue(pod, self.context))
         of_kubernetes = self.context.scheduling_group(pod)
-        return _asked_of_kubernetes(of_kubernetes, self.context) if of_kubernetes else None
+        if of_kubernetes is None:
+            return None
+        asked = _asked_of_kubernetes(of_kubernetes, self.context)
+        return self._if_labelled(of_kubernetes.spec.topology_key, asked)
+
+    def _if_labelled(self, key: str, asked: NativeAsked) -> NativeAsked:
+        is_missing = bool(key) and self.labelled.lack(key)
+        return replace(asked, unlabelled=key) if is_missing else asked
 
     def report(self) -> None:
         """Report changed gangs; O(their pods), at most `PODS_AT_ONCE` pods and one gang more.
 
-        Only a split group is announced: Volcano reports everything else in its own Events.
+        Only what no scheduler tells in its own Events is announced: a split group, missing labels.
         """
         for gang_id in self.gangs.take(PODS_AT_ONCE):
             found = self.get(gang_id)
@@ -77,8 +106,8 @@ class NativePolicy:
                 self.store.forget(gang_id)
                 continue
             gang, status = found
-            is_split = status.state is GangState.SPLIT
-            self.store.report(gang, status.state, status.text, announce=is_split)
+            is_told = status.state in (GangState.SPLIT, GangState.NO_LABELS)
+            self.store.report(gang, status.state, status.text, announce=is_told)
 
 
 def _asked(group: PodGroupObject, unheeded: str) -> NativeAsked:

@@ -17,7 +17,9 @@ NOT_BOUND_S = 60.0
 """A scheduler binds a gang that is opened within seconds."""
 
 
-_AFTER_S = {GangCondition.NOT_BOUND: NOT_BOUND_S}
+NO_LABELS_S = 60.0
+"""A new cluster has its labels within that."""
+_AFTER_S = {GangCondition.NOT_BOUND: NOT_BOUND_S, GangCondition.NO_LABELS: NO_LABELS_S}
 """How long a gang has to be in the state; others are reported at once."""
 
 

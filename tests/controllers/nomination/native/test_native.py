@@ -7,12 +7,13 @@ import pytest
 from pydantic import TypeAdapter
 
 from master.controllers.nomination.native import NativeGangs
-from master.controllers.nomination.status.native_policy import NativePolicy
+from master.controllers.nomination.status.native_policy import LabelledNodes, NativePolicy
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from tests.controllers.nomination.objects import (
     JOB,
     WORDS,
     gang_context,
+    labelled_node,
     pod,
     pod_group,
     status_store,
@@ -84,6 +85,7 @@ def test_people_are_told_what_its_pod_group_asks_of_volcano_and_how_it_stands() 
         capacity=lambda: dragonflies(1),
         unheeded=lambda: "Volcano ignores them",
         store=status_store(),
+        labelled=LabelledNodes(gang_context()),
     )
     ((gang, stands),) = shown.all()
     assert (gang.name, len(gang.members), stands.state) == ("train", 2, GangState.NATIVE)
@@ -118,6 +120,7 @@ def test_a_pod_group_of_kubernetes_without_its_constraint_names_no_groups(key: s
         capacity=lambda: dragonflies(1),
         unheeded=lambda: "",
         store=status_store(),
+        labelled=LabelledNodes(gang_context()),
     )
     ((_, stands),) = shown.all()
     assert ("one dragonfly" in stands.text) == bool(key)
@@ -167,8 +170,48 @@ def test_people_are_told_what_a_gang_of_kueue_asks_for(key: str, asked: str) -> 
         capacity=lambda: dragonflies(1),
         unheeded=lambda: "Volcano ignores them",
         store=status_store(),
+        labelled=LabelledNodes(gang_context()),
     )
     ((_, stands),) = shown.all()
     assert stands.text == (
         f"Kueue chooses its nodes; asked of it: {asked}, which it heeds; none of 2 pods is bound"
     )
+
+
+def test_a_gang_of_kueue_waits_for_a_label_that_no_node_has_and_goes_on_once_one_has_it() -> None:
+    key, now_s = "metax-tech.com/dragonfly", 0.0
+    made = replace(
+        pod(0, gates=(), group="", annotations={**NATIVE, WORDS.topology_key: key}),
+        is_of_kueue=True,
+    )
+    nodes: list[Any] = []
+    context = gang_context(
+        kind_of_label={key: DRAGONFLY}.get,
+        tier_of_kind={DRAGONFLY: 1}.get,
+        kind_of_tier={1: DRAGONFLY}.get,
+        nodes=lambda: nodes,
+        clock=lambda: now_s,
+    )
+    store = status_store()
+    shown = NativePolicy(
+        gangs=of(made),
+        context=context,
+        capacity=lambda: dragonflies(1),
+        unheeded=str,
+        store=store,
+        labelled=LabelledNodes(context),
+    )
+
+    def stands() -> tuple[GangState, bool]:
+        ((gang, status),) = shown.all()
+        shown.gangs.mark_all()
+        shown.report()
+        return status.state, gang.id in {each for each, _, _ in store.announced()}
+
+    assert stands() == (GangState.NATIVE, False), "no node is known yet"
+    nodes, now_s = [labelled_node("n1", x="y")], 1.0
+    assert stands() == (GangState.NO_LABELS, True)
+    ((_, status),) = shown.all()
+    assert f"but no node has the label {key}, so it can bind none" in status.text
+    nodes, now_s = [*nodes, labelled_node("n2", **{key: "dragonfly-1"})], 2.0
+    assert stands() == (GangState.NATIVE, False)

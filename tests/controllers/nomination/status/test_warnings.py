@@ -20,6 +20,7 @@ CODES = {
     GangState.NEVER_FITS: "gang-hopeless",
     GangState.NEVER_LET_IN: "gang-hopeless",
     GangState.NO_GROUPS: "gang-no-groups",
+    GangState.NO_LABELS: "gang-no-labels",
     GangState.HALF_BOUND: "gang-stuck",
     GangState.DISPLACED: "gang-stuck",
     GangState.OPENED: "gang-not-bound",
