@@ -264,10 +264,24 @@ def test_an_adapter_without_a_name_joins_by_the_guid_that_its_worker_reports() -
         built.fabric.devices[guid] = type(device)(guid, words)
     state = in_fabric(built, [*built.adapters, "gpu-09"])
     assert set(why(state)) == {*built.adapters, "gpu-09"}
+    text = "2 adapters each are described as gpu-09 mlx5_0, which may be gpu-09: they join no node"
+    assert conflicts(state) == {"adapter-ambiguous gpu-09": text}
     state.advance(1.0, *reports(built))
+    assert not conflicts(state)
     state.validate()
     assert together(state) == {frozenset(("gpu-01", "gpu-02")), frozenset(("gpu-03", "gpu-04"))}
     assert why(state) == {"gpu-09": "not-in-fabric"}
+
+
+def test_a_short_name_of_two_nodes_joins_neither_and_is_told_until_workers_speak() -> None:
+    built = pairs(2)
+    state = in_fabric(built, ["gpu-01.a", "gpu-01.b", "gpu-02"])
+    text = "adapters of one host are described as gpu-01 mlx5_0, which may be gpu-01.a or gpu-01.b"
+    assert conflicts(state) == {"adapter-ambiguous gpu-01.a": f"{text}: they join no node"}
+    state.advance(1.0, spoken("gpu-01", built.adapters["gpu-01"], named="gpu-01.b"))
+    state.validate()
+    assert not conflicts(state)
+    assert set(why(state)) == {"gpu-01.a"}
 
 
 def test_a_description_never_joins_against_what_the_nodes_worker_reports() -> None:

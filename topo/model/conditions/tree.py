@@ -345,6 +345,13 @@ class ConflictCondition(Condition):
         "`topo node NODE` and `cat /sys/class/infiniband/*/node_guid` there: are two workers on "
         "one host, or is a GUID cloned?",
     )
+    ADAPTER_AMBIGUOUS = Row(
+        "adapter-ambiguous",
+        "adapters of the fabric are described alike or by a name of several nodes, and no worker "
+        "reports them: they join no node",
+        "run a worker on NODE, whose GUIDs decide, or correct what the adapters there are called: "
+        "`cat /sys/class/infiniband/*/node_desc`",
+    )
     MACHINE_VANISHED = Row(
         "machine-vanished",
         "the manager no longer lists a machine; it is kept for ten minutes",

@@ -1,7 +1,7 @@
 """Which adapter of a fabric is in which node.
 
-Result: for each adapter its node, else the host that its description names, else nobody; and the
-adapters that lead to several nodes.
+Result: for each adapter its node, else the host that its description names, else nobody; the
+adapters that lead to several nodes, and the nodes that a description names without joining them.
 
 How: the node whose worker reports the adapter's GUID has it. Of an adapter that no worker reports,
 the description names the host: the word before `mlx5_3`, `ibp26s0` or `HCA-4`. That host is a node
@@ -26,6 +26,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from topo.discovery.groups.inverted_index import InvertedIndex
+from topo.model.errors import require
 from topo.model.fabric import Guid
 from topo.model.ids import NodeName
 
@@ -75,6 +76,8 @@ class AdapterJoin:
         self._stated: dict[NodeName, Stated] = {}
         self._by_adapter: InvertedIndex[Guid, NodeName] = InvertedIndex()
         self._doubled: set[Guid] = set()
+        self._unclear: dict[Guid, frozenset[NodeName]] = {}
+        """The adapters of which a description alone does not say in which of these nodes it is."""
         self._by_name: InvertedIndex[str, NodeName] = InvertedIndex()
         self._by_short: InvertedIndex[str, NodeName] = InvertedIndex()
         """The nodes with a full name, by the first part of it."""
@@ -89,7 +92,7 @@ class AdapterJoin:
                 self._of_host.setdefault(host, set()).add(guid)
                 if short := short_name(host):
                     self._longer.setdefault(short, set()).add(host)
-        self.nodes = {}
+        self.nodes, self._unclear = {}, {}
         self._settle(self._described)
 
     def update(self, node: NodeName, stated: Stated | None) -> bool:
@@ -138,6 +141,15 @@ class AdapterJoin:
             guid: tuple(sorted(nodes)) for guid, nodes in several.items() if guid in self._described
         }
 
+    @property
+    def unclear(self) -> dict[str, frozenset[NodeName]]:
+        """The descriptions that name a node and join none, with the nodes that they may mean."""
+        return {self._described[guid]: nodes for guid, nodes in self._unclear.items()}
+
+    def copies(self, description: str) -> int:
+        """Return how many adapters have a description. O(1)."""
+        return self._copies[description]
+
     def _touched(self, stated: Stated | None) -> AbstractSet[Guid]:
         if stated is None:
             return frozenset()
@@ -151,6 +163,12 @@ class AdapterJoin:
         moved = False
         for guid in adapters:
             node = self._node(guid)
+            meant = self._meant(guid) if node is None else frozenset()
+            if meant != self._unclear.get(guid, frozenset()):
+                moved = True
+                self._unclear.pop(guid, None)
+                if meant:
+                    self._unclear[guid] = meant
             if node != self.nodes.get(guid):
                 moved = True
                 if node is None:
@@ -165,16 +183,35 @@ class AdapterJoin:
             return None
         if (node := self._by_adapter.sole.get(guid)) is not None:
             return node
+        named = self._named(description)
+        node = named.pop() if len(named) == 1 and self._copies[description] == 1 else None
+        return None if node is None or self._stated[node].adapters else node
+
+    def _named(self, description: str) -> set[NodeName]:
+        """Return the nodes that a description may mean.
+
+        Two full names that differ are two hosts; a short one may be any of them.
+        """
         host = host_of(description)
-        if not host or self._copies[description] > 1:
-            return None
-        # Two full names that differ are two hosts; a short one may be any of them.
+        if not host:
+            return set()
         named = {*self._by_name.few_keys_of(host), *self._by_short.few_keys_of(host)}
         if short := short_name(host):
             named.update(self._by_name.few_keys_of(short))
-        node = named.pop() if len(named) == 1 else None
-        return None if node is None or self._stated[node].adapters else node
+        return named
+
+    def _meant(self, guid: Guid) -> frozenset[NodeName]:
+        """Return the nodes that may have an adapter which the description alone joins to none."""
+        description = self._described.get(guid, "")
+        if guid in self._by_adapter.sole or guid in self._by_adapter.several:
+            return frozenset()
+        named = self._named(description)
+        is_clear = len(named) == 1 and self._copies[description] == 1
+        silent = () if is_clear else (node for node in named if not self._stated[node].adapters)
+        return frozenset(silent)
 
     def validate(self) -> Mapping[Guid, NodeName]:
         """Return the join as it is worked out from nothing, for a check against `nodes`."""
+        meant = {guid: found for guid in self._described if (found := self._meant(guid))}
+        require(meant == self._unclear, "a description is unclear that is not, or is not")
         return {g: node for g in self._described if (node := self._node(g)) is not None}

@@ -302,6 +302,7 @@ class FabricGroups:
         for guid, several in sorted(self._join.doubled.items()):
             text = f"the adapter {guid} is reported by {listed(several)}; it joins none of them"
             yield FabricFinding(ConflictCondition.ADAPTER_DOUBLED, several, text)
+        yield from self._find_unclear()
         doubled = {node for several in self._join.doubled.values() for node in several}
         for node in sorted(self._missing_since_s.keys() - doubled, key=natural_key):
             text = f"no dump of the fabric has an adapter of {node} any more; it keeps its place"
@@ -309,6 +310,19 @@ class FabricGroups:
         for lost_by, text in self._switch_ports.lost(self._join.is_node):
             yield FabricFinding(ConflictCondition.NEIGHBOUR_LOST, lost_by, text)
         yield from self._find_of_nodes(placed, names, nodes)
+
+    def _find_unclear(self) -> Iterator[FabricFinding]:
+        """Yield the nodes whose adapters nobody knows but by a name that leaves a choice."""
+        by_nodes: defaultdict[frozenset[NodeName], list[str]] = defaultdict(list)
+        for description, meant in sorted(self._join.unclear.items()):
+            by_nodes[meant].append(description)
+        for meant, words in sorted(by_nodes.items(), key=lambda each: sorted(each[0])):
+            nodes = tuple(sorted(meant, key=natural_key))
+            copies = max(map(self._join.copies, words))
+            whose = f"{copies} adapters each are" if copies > 1 else "adapters of one host are"
+            text = f"{whose} described as {listed(words, _SHOWN)}, which may be "
+            text += f"{' or '.join(nodes[:_SHOWN])}: they join no node"
+            yield FabricFinding(ConflictCondition.ADAPTER_AMBIGUOUS, nodes, text)
 
     def _find_of_nodes(
         self,
