@@ -1,6 +1,7 @@
 """A live NetBox or Nautobot as the plan of the cables, read to its end every five minutes.
 
-Which of the two it is tells the form of a first cable. NetBox has all in one list, Nautobot in four
+Which of the two it is tells the form of a first cable, which is asked for once, and again after a
+reading that failed. NetBox has all in one list, Nautobot in four
 (`topo/facts/plans/nautobot_cables.py`).
 
 No page is asked for by an address that an answer names: the next one is where the objects that were
@@ -88,6 +89,8 @@ class NetBoxPlan:
     ) -> None:
         self._settings = settings
         self._clock = clock
+        self._form: type[NautobotCables | NetBoxCables] | None = None
+        """Which of the two the peer is; None before a reading was whole, and after one failed."""
         self._last: CablePlan | None = None
         self._last_good_s = math.nan
         self._polls = counter(registry, "topo_master_netbox_polls")
@@ -125,19 +128,25 @@ class NetBoxPlan:
         take(plan)
 
     def _failed(self, error: TroubleError, take: TakePlan) -> None:
+        self._form = None
         self._polls.labels(error.kind.value).inc()
         take(error.refusal)
 
     async def _read(self, transport: Transport) -> CablePlan:
         """Return the plan that all pages make. Raises `TroubleError`."""
-        first = await self._page(transport, CABLES, {"limit": "1"})
-        found = NautobotCables() if MARK.encode() in first else NetBoxCables()
+        form = self._form or await self._ask_form(transport)
+        found = form()
         for path, query in found.queries.items():
             await self._read_list(transport, path, query, found.lists[path])
         plan = await off_loop(found.plan)
         if isinstance(plan, Refusal):
             raise TroubleError(TroubleKind.CONTENT, plan)
+        self._form = form
         return plan
+
+    async def _ask_form(self, transport: Transport) -> type[NautobotCables | NetBoxCables]:
+        first = await self._page(transport, CABLES, {"limit": "1"})
+        return NautobotCables if MARK.encode() in first else NetBoxCables
 
     async def _read_list(
         self, transport: Transport, path: str, query: Mapping[str, str], pages: ListPages

@@ -59,11 +59,25 @@ async def test_cables_of_all_pages_are_the_plan_and_what_people_edit_is_followed
 ) -> None:
     async with compared(tmp_path, token_flag, is_nautobot=is_nautobot) as (peer, master):
         assert (await counts(master, {}))["planned"] == 2
-        assert [each.get("offset") for each in peer.asked[:6]] == [None, "0", "1"] * 2
+        # Which of the two it is was asked for once.
+        assert [each.get("offset") for each in peer.asked[:5]] == [None, "0", "1", "0", "1"]
         peer.cables = [replace_end(CABLES[0], "d"), replace_end(CABLES[1], "b")]
         await counts(master, {"swap": 2})
         polls = await measured(master, "topo_master_netbox_polls_total")
         assert polls["changed"] == 2
+
+
+async def test_a_peer_that_became_the_other_of_the_two_is_read_as_what_it_is(
+    tmp_path: Path, token_flag: str
+) -> None:
+    """Its answers are none of the form that was known, so that is asked for again."""
+    swapped = [replace_end(CABLES[0], "d"), replace_end(CABLES[1], "b")]
+    async with compared(tmp_path, token_flag, is_nautobot=True) as (peer, master):
+        await counts(master, {})
+        for cables, wanted in ((swapped, {"swap": 2}), (CABLES, {})):
+            peer.is_nautobot, peer.cables = not peer.is_nautobot, list(cables)
+            await counts(master, wanted)
+        assert sum("offset" not in each for each in peer.asked) == 3
 
 
 async def test_a_reading_that_is_not_whole_takes_nothing_away(
