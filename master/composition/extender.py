@@ -9,7 +9,7 @@ from master.extender.plans import ExtenderPlans
 from master.extender.port import ExtenderPort
 from master.extender.quota import GpuQuota
 from master.extender.server import extender_app, extender_connections
-from master.kube.objects import CONFIG_MAPS
+from master.kube.objects import CONFIG_MAPS, ConfigMapObject
 from master.kube.reflector import Reflector
 from master.replicas.replicas import Replicas
 from master.sources.kubernetes.capacity import ClusterCapacity
@@ -29,22 +29,7 @@ def build_extender(
     settings = core.settings
     if settings.extender == "off" or cluster is None or capacity is None:
         return None
-    config_map = Reflector(
-        cluster.client,
-        CONFIG_MAPS,
-        metrics=cluster.metrics,
-        scope=config_map_scope(*settings.gpu_quota),
-        label="quotas",
-        clock=core.clock,
-    )
-    labels = settings.gpu_model_label, settings.gpu_pool_label
-    quota = GpuQuota(
-        config_map=config_map,
-        pods=cluster.pods,
-        nodes=cluster.nodes,
-        labels=labels,
-        clock=core.clock,
-    )
+    config_map, quota = _quota(core, cluster)
     plans = ExtenderPlans(
         pods=cluster.pods,
         nodes=cluster.nodes,
@@ -69,3 +54,24 @@ def build_extender(
         quota=quota,
         config_map=config_map,
     )
+
+
+def _quota(core: Core, cluster: Cluster) -> tuple[Reflector[ConfigMapObject], GpuQuota]:
+    """Return the ConfigMap of the quotas of cards, and what counts them."""
+    settings = core.settings
+    config_map = Reflector(
+        cluster.client,
+        CONFIG_MAPS,
+        metrics=cluster.metrics,
+        scope=config_map_scope(*settings.gpu_quota),
+        label="quotas",
+        clock=core.clock,
+    )
+    quota = GpuQuota(
+        config_map=config_map,
+        pods=cluster.pods,
+        nodes=cluster.nodes,
+        labels=(settings.gpu_model_label, settings.gpu_pool_label),
+        clock=core.clock,
+    )
+    return config_map, quota

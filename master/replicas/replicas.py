@@ -4,6 +4,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import prometheus_client as prom
 from aiohttp import web
@@ -114,31 +115,18 @@ def build_replicas(
     clock: Callable[[], float],
 ) -> Replicas:
     """Return the parts of a master that stands for election; its role follows the lease."""
-    ports = _ports(settings)
-    name = LeaseName(
-        name=LEASE,
-        namespace=settings.pod_namespace,
-        # A process that is started again under its pod's name is not the one that led.
-        holder=f"{settings.pod_name}_{secrets.token_hex(4)}",
-        annotations=annotations(settings.domain, ports),
-    )
-    lease = Lease(
-        cluster.client, name, settings.lease_times, metrics=LeaseMetrics(registry), clock=clock
-    )
-    replica.may_act = lease.leads
-
     credential = Credential(settings.replica_token_file, cluster.reviews, clock)
     pods = None if is_loopback(settings.pod_ip) else MasterPods(cluster.client, credential)
     leader = _checked_leader(pods, replica)
-
-    def follow(leadership: Leadership) -> None:
-        if leadership.leads:
-            replica.become(Role(RoleKind.LEADER))
-        elif not replica.has_acted:
-            named = leader_address(leadership.annotations, settings.domain, ports)
-            leader.believe(leader.name(named))
-
-    lease.on_change = follow
+    lease = Lease(
+        cluster.client,
+        _lease_name(settings),
+        settings.lease_times,
+        metrics=LeaseMetrics(registry),
+        clock=clock,
+    )
+    replica.may_act = lease.leads
+    lease.on_change = partial(_take_role, settings, replica, leader)
     peer = PeerMaster(settings.tls_cert)
     follower = Follower(
         peer,
@@ -148,19 +136,39 @@ def build_replicas(
         take_up=take_up,
         clock=clock,
     )
-    forwarder = ReportForwarder(role=lambda: replica.role, peer=peer, reports=reports)
     made = Replicas(
         lease=lease,
         leader=leader,
         peer=peer,
         follower=follower,
-        forwarder=forwarder,
+        forwarder=ReportForwarder(role=lambda: replica.role, peer=peer, reports=reports),
         questions=QuestionForwarder(replica=replica, peer=peer),
         credential=credential,
         replica=replica,
     )
     gauge(registry, "topo_master_replicated_age_seconds", lambda: made.age_s or 0.0)
     return made
+
+
+def _lease_name(settings: MasterSettings) -> LeaseName:
+    return LeaseName(
+        name=LEASE,
+        namespace=settings.pod_namespace,
+        # A process that is started again under its pod's name is not the one that led.
+        holder=f"{settings.pod_name}_{secrets.token_hex(4)}",
+        annotations=annotations(settings.domain, _ports(settings)),
+    )
+
+
+def _take_role(
+    settings: MasterSettings, replica: Replica, leader: CheckedLeader, leadership: Leadership
+) -> None:
+    """Lead, or follow the leader that the lease names, once its address is checked."""
+    if leadership.leads:
+        replica.become(Role(RoleKind.LEADER))
+    elif not replica.has_acted:
+        named = leader_address(leadership.annotations, settings.domain, _ports(settings))
+        leader.believe(leader.name(named))
 
 
 def _checked_leader(pods: MasterPods | None, replica: Replica) -> CheckedLeader:

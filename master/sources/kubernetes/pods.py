@@ -1,6 +1,6 @@
 """Pod objects of the API server → `ClusterPod` and `GangPod`, once for each version of a pod."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -71,22 +71,32 @@ class PodParser:
 
     def parse(self, found: PodObject) -> ClusterPod:
         """Return a `GangPod` for a pod with our gate or annotations; O(containers)."""
-        metadata, spec = found.metadata, found.spec
-        annotations = metadata.annotations
-        amounts = requested(spec, self._cards)
-        whole = next((name for name in self._policy.gpu_resources if amounts.get(name)), "")
-        gates = {each.name for each in spec.scheduling_gates} - LAST_GATES
-        group = annotations.get(POD_GROUP)
-        owner = next((each for each in metadata.owner_references if each.controller), None)
-        preemptable = annotations.get(PREEMPTABLE, metadata.labels.get(PREEMPTABLE))
-        gang = pod_gang(found, owner, self._keys)
-        place = annotations.get(self._keys.placement)
+        annotations, keys = found.metadata.annotations, self._keys
+        owner = next((each for each in found.metadata.owner_references if each.controller), None)
+        gates = {each.name for each in found.spec.scheduling_gates} - LAST_GATES
+        gang = pod_gang(found, owner, keys)
+        place = annotations.get(keys.placement)
         note, unplanned = note_codec.decode(gang.id, place) if place is not None else (None, "")
-        is_of_gang = self._keys.gate in gates or not self._marks.isdisjoint(annotations)
-        has_claims = is_of_gang and bool(spec.resource_claims)
-        claimed = read_claimed(annotations, self._keys, has_claims=has_claims)
-        shares = self._shares(found, amounts)
-        common: dict[str, Any] = {
+        is_of_gang = keys.gate in gates or not self._marks.isdisjoint(annotations)
+        has_claims = is_of_gang and bool(found.spec.resource_claims)
+        claimed = read_claimed(annotations, keys, has_claims=has_claims)
+        common = {
+            **self._state(found, gang, owner, gates),
+            **self._taken(found, note, claimed=claimed, is_held=bool(gates)),
+        }
+        if is_of_gang:
+            claims = {**common, "claimed_gpus": claimed}
+            return self._gang_pod(found, claims, gang, (note, unplanned))
+        return ClusterPod(**common)
+
+    def _state(
+        self, found: PodObject, gang: PodGang, owner: OwnerReference | None, gates: Collection[str]
+    ) -> dict[str, Any]:
+        """Return the fields of `ClusterPod` that say which pod it is and how it stands."""
+        metadata, spec = found.metadata, found.spec
+        group = metadata.annotations.get(POD_GROUP)
+        preemptable = metadata.annotations.get(PREEMPTABLE, metadata.labels.get(PREEMPTABLE))
+        return {
             "metadata": metadata.identity,
             "gang_id": gang.id,
             "owner": owner,
@@ -94,32 +104,34 @@ class PodParser:
             "nominated": found.status.nominated_node_name or None,
             "phase": found.status.phase,
             "gated": self._keys.gate in gates,
-            "other_gates": not gates <= {self._keys.gate},
+            "other_gates": any(gate != self._keys.gate for gate in gates),
             "priority": spec.priority,
             "is_preemptable": preemptable not in _FALSE,
-            "resource": whole,
-            "gpus": amounts.get(whole, 0) + claimed,
-            "shared": _same(self._shared(amounts)),
-            "shares": NO_SHARES if isinstance(shares, Refusal) else shares,
-            "booking": self._booking(found, amounts, note, claimed=claimed, is_held=bool(gates)),
-            "names_cards": bool(amounts) or claimed > 0,
-            "doubts": _doubts(found, amounts, shares),
-            "takes": _same(
-                others_requested(
-                    spec,
-                    self._cards,
-                    places_apart(metadata.namespace, metadata.labels, spec.affinity),
-                )
-            ),
             "pod_group": (metadata.namespace, group) if group else None,
             "consumes": gang.consumes,
             "finished": found.status.phase in FINISHED,
             "terminating": metadata.deletion_timestamp is not None,
         }
-        if is_of_gang:
-            claims = {**common, "claimed_gpus": claimed}
-            return self._gang_pod(found, claims, gang, (note, unplanned))
-        return ClusterPod(**common)
+
+    def _taken(
+        self, found: PodObject, note: Note | None, *, claimed: int, is_held: bool
+    ) -> dict[str, Any]:
+        """Return the fields of `ClusterPod` that say what the pod takes of its node."""
+        metadata, spec = found.metadata, found.spec
+        amounts = requested(spec, self._cards)
+        whole = next((name for name in self._policy.gpu_resources if amounts.get(name)), "")
+        shares = self._shares(found, amounts)
+        apart = places_apart(metadata.namespace, metadata.labels, spec.affinity)
+        return {
+            "resource": whole,
+            "gpus": amounts.get(whole, 0) + claimed,
+            "shared": _same(self._shared(amounts)),
+            "shares": NO_SHARES if isinstance(shares, Refusal) else shares,
+            "booking": self._booking(found, amounts, note, claimed=claimed, is_held=is_held),
+            "names_cards": bool(amounts) or claimed > 0,
+            "doubts": _doubts(found, amounts, shares),
+            "takes": _same(others_requested(spec, self._cards, apart)),
+        }
 
     def _shares(self, found: PodObject, amounts: Mapping[str, int]) -> Shares | Refusal:
         """Return the shared cards that the pod got, as annotations say; O(containers)."""

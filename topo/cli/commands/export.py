@@ -14,6 +14,9 @@ from topo.cli.options import FabricName, GroupName, MasterOptions, takes_options
 
 if TYPE_CHECKING:
     from topo.cli.forest_files import ForestFile
+    from topo.model.forest import Forest
+    from topo.model.ids import FabricName as Fabric
+    from topo.model.rest.topology import TopologyDocument
 
 GRAPH_PATH = "/v1/topology/graph"
 _TREE_PATH = "/v1/topology"
@@ -166,48 +169,75 @@ def _forest_file(
     from topo.cli import forest_files
     from topo.cli.client import connection
     from topo.cli.client.decoding import decode
-    from topo.cli.forest_document import forest_of
-    from topo.model.forest import Forest
-    from topo.model.ids import FabricName as Fabric
-    from topo.model.ids import Kind
     from topo.model.rest.topology import TopologyDocument
-    from topo.publish.slurm.document import SlurmChoice, SlurmFormat
 
     document = decode(TopologyDocument, connection.document(options, _TREE_PATH))
     if export_format in (ExportFormat.EXCLUDED_HOSTS, ExportFormat.EXCLUDED_HOSTLIST):
         _refuse_given(tree != TreeOptions(), "trees and objects", export_format)
         as_hostlist = export_format is ExportFormat.EXCLUDED_HOSTLIST
         return forest_files.excluded_hosts(document, as_hostlist=as_hostlist)
-    names = [Fabric(each["fabric"]) for each in document["fabrics"]]
-
-    def forest_in(name: str) -> Forest:
-        shown = connection.document(options, _TREE_PATH, fabric=name)
-        return forest_of(decode(TopologyDocument, shown))
-
-    forest, kinds = forest_of(document) if fabric is None else forest_in(fabric), tree.kind or []
-    has_all = export_format not in OF_ONE_FABRIC or export_format is ExportFormat.SLURM_BLOCK
-    beside = {name: forest_in(name) for name in names[1:] if has_all and fabric is None}
-    if export_format is ExportFormat.NFD:
-        objects_of = forest_files.node_feature_objects
-        return objects_of(forest, beside, tree.domain, kinds, namespace=tree.namespace)
-    if export_format in OF_SCHEDULERS:
-        if fabric in names[1:]:
-            forest, beside = Forest(), {Fabric(fabric): forest}
-        objects_of_tiers = forest_files.topology_objects
-        made = objects_of_tiers(forest, beside, tree.domain, kinds, scheduler=export_format)
-    else:
-        choice = SlurmChoice(
-            format=SlurmFormat(export_format.value),
-            kinds=tuple(map(Kind, kinds)),
-            base=tree.block_size,
-            is_forgetful=tree.forget,
-        )
-        made = forest_files.slurm(forest, choice, output, beside)
+    forests = _forests(document, export_format, options, fabric)
+    made = _made(forests, export_format, tree, output)
+    names = [each["fabric"] for each in document["fabrics"]]
     if fabric is None and names and export_format in OF_ONE_FABRIC:
         made = made.remarked(
             f"it is {names[0]}, the tree; --fabric {names[1]} writes the other fabric"
         )
     return made
+
+
+def _forests(
+    document: "TopologyDocument",
+    export_format: ExportFormat,
+    options: MasterOptions,
+    fabric: str | None,
+) -> "tuple[Forest, dict[Fabric, Forest]]":
+    """Return the forest to write and, for formats that take them, those of the other fabrics."""
+    from topo.cli.client import connection
+    from topo.cli.client.decoding import decode
+    from topo.cli.forest_document import forest_of
+    from topo.model.forest import Forest
+    from topo.model.ids import FabricName as Fabric
+    from topo.model.rest.topology import TopologyDocument
+
+    def forest_in(name: str) -> Forest:
+        shown = connection.document(options, _TREE_PATH, fabric=name)
+        return forest_of(decode(TopologyDocument, shown))
+
+    others = [Fabric(each["fabric"]) for each in document["fabrics"]][1:]
+    if fabric is None:
+        has_all = export_format not in OF_ONE_FABRIC or export_format is ExportFormat.SLURM_BLOCK
+        return forest_of(document), {name: forest_in(name) for name in others if has_all}
+    if export_format in OF_SCHEDULERS and fabric in others:
+        return Forest(), {Fabric(fabric): forest_in(fabric)}
+    return forest_in(fabric), {}
+
+
+def _made(
+    forests: "tuple[Forest, dict[Fabric, Forest]]",
+    export_format: ExportFormat,
+    tree: TreeOptions,
+    output: Path | None,
+) -> "ForestFile":
+    """Return the file of a format."""
+    from topo.cli import forest_files
+    from topo.model.ids import Kind
+    from topo.publish.slurm.document import SlurmChoice, SlurmFormat
+
+    (forest, beside), kinds = forests, tree.kind or []
+    if export_format is ExportFormat.NFD:
+        objects_of = forest_files.node_feature_objects
+        return objects_of(forest, beside, tree.domain, kinds, namespace=tree.namespace)
+    if export_format in OF_SCHEDULERS:
+        topologies_of = forest_files.topology_objects
+        return topologies_of(forest, beside, tree.domain, kinds, scheduler=export_format)
+    choice = SlurmChoice(
+        format=SlurmFormat(export_format.value),
+        kinds=tuple(map(Kind, kinds)),
+        base=tree.block_size,
+        is_forgetful=tree.forget,
+    )
+    return forest_files.slurm(forest, choice, output, beside)
 
 
 def _export_graph(
