@@ -14,7 +14,18 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, RACK, SUPER_POD, SWITCHBOX, Kind
+from topo.model.ids import (
+    DRAGONFLY,
+    FABRIC_OF_KIND,
+    NVLINK_CLIQUE,
+    NVLINK_DOMAIN,
+    RACK,
+    SCALE_OUT,
+    SUPER_POD,
+    SWITCHBOX,
+    FabricName,
+    Kind,
+)
 
 SENTINELS = frozenset(
     {
@@ -86,6 +97,16 @@ class LabelFamily(NamedTuple):
     def keys(self) -> tuple[str, ...]:
         """The keys, each once, outermost first."""
         return tuple(dict.fromkeys(level.key for level in self.levels))
+
+    @property
+    def fabric(self) -> FabricName | None:
+        """The fabric of its groups; None where levels are of two, or the innermost kind says none.
+
+        As of groups in a file, the kind of those that hold nodes decides.
+        """
+        if self.switch_levels:
+            return SCALE_OUT if self.switch_levels == len(self.levels) else None
+        return FABRIC_OF_KIND.get(self.levels[-1].kind)
 
     @property
     def of_switches(self) -> "LabelFamily":

@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 
 from tests.builders import discovery, fabric_facts, facts, managed, report, shape
 from tests.discovery.fabrics import dumped, fours
-from tests.discovery.labels import labelled, node
+from tests.discovery.labels import labelled, node, seen
 from tests.support.fabric import Built, rails
 from topo.discovery.groups.fabrics import FIRST
-from topo.discovery.label_families import AUTO
+from topo.discovery.label_families import AUTO, FAMILIES, LabelSource
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.discovery.tree.fabric_forests import fabric_of_tree, forests_by_fabric, summaries
 from topo.model.forest import Forest, Node
 from topo.model.ids import (
     DRAGONFLY,
+    NVLINK_CLIQUE,
     SCALE_OUT,
     SCALE_UP,
     FabricName,
@@ -330,3 +331,98 @@ def test_labels_of_racks_are_no_fabric() -> None:
     state = labelled({"a": "r/1", "b": "r/1"}, Mode.DRAGONFLY, precedence=(CLUSTER_NODES,))
     state.advance(1.0, report("a", ["b"]), report("b", ["a"]))
     assert forests_by_fabric(state.snapshot.forest, Mode.DRAGONFLY) == {}
+
+
+_OF = "network.topology.nvidia.com/"
+DOMAINS = {"a": "u1.0", "b": "u1.0", "c": "u2.0", "d": "u2.0", "e": ""}
+UNDER = {"a": "l1", "b": "l2", "c": "l1", "d": "l2", "e": "l2"}
+TWO = {
+    name: {
+        **({"nvidia.com/gpu.clique": clique} if clique else {}),
+        f"{_OF}leaf": UNDER[name],
+        f"{_OF}spine": "s1",
+    }
+    for name, clique in DOMAINS.items()
+}
+"""NVLink domains across two leaves; e is in none."""
+
+
+def named(*names: str) -> LabelSource:
+    """The families that an operator names, in that order."""
+    return LabelSource(tuple(next(f for f in FAMILIES if f.name == name) for name in names))
+
+
+def test_two_named_families_of_labels_are_a_forest_for_each_fabric() -> None:
+    state = labelled(TWO, labels=named("nvidia", "topograph-2026"))
+    assert shape(state)["u1/u1.0"] == ["a", "b"]
+    assert shape(state)["u2/u2.0"] == ["c", "d"]
+    assert in_fabric(state, Mode.LABELS, SCALE_OUT) == {
+        "s1/l1": ["a", "c"],
+        "s1/l2": ["b", "d", "e"],
+    }
+    assert fabric_of_tree(state.snapshot.forest, Mode.LABELS) == SCALE_UP
+    assert conflicts_of(state) == set()
+    state.advance(1.0, seen("b", {**TWO["b"], f"{_OF}leaf": "l1"}))
+    state.validate()
+    assert in_fabric(state, Mode.LABELS, SCALE_OUT)["s1/l1"] == ["a", "b", "c"]
+
+
+def test_dragonflies_that_workers_see_are_beside_labels_of_switches_alone() -> None:
+    world = {name: {"cloud.google.com/gce-topology-block": "b", **of} for name, of in TWO.items()}
+    state = labelled(world, labels=named("gke"))
+    state.advance(1.0, report("a", ["b"]), report("b", ["a"]))
+    state.validate()
+    assert shape(state) == {"b": ["a", "b", "c", "d", "e"]}
+    assert sets_of(in_fabric(state, Mode.LABELS, SCALE_UP)) == {frozenset("ab")}
+    assert conflicts_of(state) == set()
+
+
+def test_labels_of_domains_have_the_leaves_of_the_dumps_beside_them() -> None:
+    state = discovery(Mode.LABELS, labels=named("nvidia"), precedence=(CLUSTER_NODES, FABRIC))
+    domains = {node: f"u{number}" for number, fly in enumerate(FLIES) for node in fly}
+    told = [seen(name, {"nvidia.com/gpu.clique": f"{of}.0"}) for name, of in domains.items()]
+    for number, event in enumerate((*told, dumped(CROSSING.text()), *wired(CROSSING, FLIES))):
+        state.advance(0.1 * number, event)
+        state.validate()
+    assert sets_of(shape(state)) == {frozenset(fly) for fly in FLIES}
+    assert in_fabric(state, Mode.LABELS, SCALE_OUT) == LEAVES
+    assert conflicts_of(state) == set()
+
+
+@settings(max_examples=15)
+@given(st.data())
+def test_both_families_in_any_order_of_changes_are_both_forests(data: st.DataObject) -> None:
+    """Also where labels come, go and change; a clique of no domain (`-`) is none."""
+    values = st.fixed_dictionaries(
+        {
+            "nvidia.com/gpu.clique": st.sampled_from(["u1.0", "u2.0", "", "-"]),
+            f"{_OF}leaf": st.sampled_from(["l1", "l2", ""]),
+        }
+    )
+    state = discovery(Mode.LABELS, labels=named("nvidia", "topograph-2026"), machine_forget_s=0.5)
+    now: dict[str, dict[str, str]] = {}
+    for step in range(data.draw(st.integers(1, 12))):
+        name = data.draw(st.sampled_from(NAMES))
+        now[name] = {key: v for key, v in data.draw(values).items() if v}
+        state.advance(float(step), seen(name, now[name]))
+        state.validate()
+    state.advance(99.0, *(seen(name, of) for name, of in now.items()))
+    state.validate()
+
+    def grouped(key: str) -> Sets:
+        said = {of[key] for of in now.values() if of.get(key, "-") != "-"}
+        return {frozenset(n for n, of in now.items() if of.get(key) == each) for each in said}
+
+    cliques = (g for _, g in state.snapshot.forest.groups() if g.kind == NVLINK_CLIQUE)
+    found = {frozenset(v.name for _, v in each.walk() if isinstance(v, Node)) for each in cliques}
+    assert found == grouped("nvidia.com/gpu.clique")
+    beside = forests_by_fabric(state.snapshot.forest, Mode.LABELS).get(SCALE_OUT, Forest())
+    assert sets_of(by_path(beside)) == grouped(f"{_OF}leaf")
+
+
+@pytest.mark.parametrize("source", [AUTO, named("topograph-2026", "nvidia")])
+def test_families_that_are_found_or_of_no_one_fabric_make_one_tree(source: LabelSource) -> None:
+    state = labelled(TWO, labels=source)
+    state.advance(1.0, report("a", ["b"]), report("b", ["a"]))
+    state.validate()
+    assert forests_by_fabric(state.snapshot.forest, Mode.LABELS) == {}

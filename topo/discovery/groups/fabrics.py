@@ -11,8 +11,10 @@ what storage servers share is no group (`fabric.switch_tiers`).
 `FEEDS` is the table: who says what of which fabric. The mode names the first fabric; of the rows of
 another one the first whose source is listened to feeds it, for the whole cluster, since groups of
 two sources do not mix. In mode `config` the kinds of the file's groups name the first fabric, if
-all groups that hold nodes are of kinds of one fabric (`FABRIC_OF_KIND`). Else, and in mode
-`labels`, no source names the fabric of the groups, and there is one tree.
+all groups that hold nodes are of kinds of one fabric (`FABRIC_OF_KIND`), in mode `labels` the first
+of the families that the operator named, if its levels are of one. Else nobody says of which fabric
+the groups are, and there is one tree: a family with levels of both is a chain by its writer's word,
+and one that was found by itself may be another one tomorrow.
 
 Why no node is lost: a fabric that says nothing of a node leaves its path empty, and says why.
 
@@ -86,6 +88,8 @@ def reason_without(fabric: FabricName, source: SourceName) -> Reason:
 
 def fabric_of_tree(mode: Mode, membership: Membership) -> FabricName | None:
     """Return the fabric whose groups the tree has at its leaves; None where nobody says. O(1)."""
+    if mode is Mode.LABELS:
+        return membership.labelled.fabric
     return membership.declared.fabric if mode is Mode.CONFIG else FIRST.get(mode)
 
 

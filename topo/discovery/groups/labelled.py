@@ -29,7 +29,7 @@ from topo.discovery.label_families import LabelFamily, LabelLevel, LabelSource
 from topo.model.conditions.tree import NodeCondition
 from topo.model.errors import require
 from topo.model.forest import Path, PathGroup, Reason
-from topo.model.ids import GroupName, NodeName, natural_key
+from topo.model.ids import FabricName, GroupName, NodeName, natural_key
 from topo.model.observation import CLUSTER_NODES
 
 Labels = tuple[tuple[str, str], ...]
@@ -150,6 +150,15 @@ class Labelled:
             levels = zip(self._families[name].levels, values, strict=True)
             kept |= {level.key: value for level, value in levels if value and not level.until}
         return tuple(sorted(kept.items()))
+
+    @property
+    def fabric(self) -> FabricName | None:
+        """Return the fabric of the first of several named families; None of those that are found.
+
+        It never changes: which family is found may.
+        """
+        first = None if self._is_exclusive else next(iter(self._families.values()), None)
+        return first.fabric if first is not None else None
 
     @property
     def kept(self) -> tuple[NodeName, ...]:
