@@ -80,3 +80,19 @@ def test_a_gang_that_is_seen_while_it_is_written_has_no_write_made_anew(
     assert len(made) == PODS
     gangs.advance(0.1, Observed(replace(gang, holds=(HoldId("h"),))))
     assert len(made) == PODS
+
+
+def test_all_gangs_told_at_once_have_as_many_ahead_as_one_that_is_asked_for() -> None:
+    cluster = Cluster(dragonflies(1))
+    cluster.intrude("other", NodeName("n1-1-1"))
+    turns = {f"g{number}": (number % 3, float(number * 7 % 20)) for number in range(20)}
+    for name, (priority, created_s) in turns.items():
+        cluster.submit(job(name, 2, priority=priority, created_s=created_s))
+    leader = Leader.over(cluster)
+    leader.settle()
+    told = dict(leader.gangs.statuses())
+    order = sorted(turns, key=lambda name: (-turns[name][0], turns[name][1]))
+    assert {name: each.ahead for name, each in told.items()} == {
+        name: order.index(name) for name in turns
+    }
+    assert all(leader.gangs.status(name) == each for name, each in told.items())

@@ -162,10 +162,16 @@ class PendingQueue:
                 del self._elastic[gang_id]
                 yield gang_id
 
-    def ahead(self, gang_id: GangId) -> int:
-        """Return the number of gangs ahead of this one; O(gangs), so not for hot paths."""
-        position = self._positions[gang_id]
+    def ahead(self, gang_id: GangId) -> int | None:
+        """Return how many gangs are ahead of this one; None outside of the queue. O(gangs)."""
+        position = self._positions.get(gang_id)
+        if position is None:
+            return None
         return sum(other < position for other in self._positions.values())
+
+    def in_turn(self) -> list[GangId]:
+        """Return all gangs, each behind those that are ahead of it; O(gangs log gangs)."""
+        return sorted(self._positions, key=self._positions.__getitem__)
 
     def join(self, gang: Gang, request: QueueRequest) -> None:
         """Add a gang, or move it to the bucket of its new request; O(log gangs)."""

@@ -10,15 +10,15 @@ from topo.model.words import listed
 UNGROUPED = "`topo doctor` says what to do; gpu-group-wait of a job lets it run ungrouped after it"
 
 
-def status_of(record: Record, queue: PendingQueue) -> GangStatus:
-    """Return the status of the gang now; O(members), and O(gangs) for one in the queue."""
+def status_of(record: Record, queue: PendingQueue, ahead: int | None) -> GangStatus:
+    """Return the status of the gang now; `ahead`: of how many it is behind there. O(members)."""
     gang = record.gang
     state, text = state_of(record, queue, placement_need(record))
     nodes = {uid: note.node for uid, note in record.plan.items()}
     return GangStatus(
         state=state,
         text=text,
-        ahead=queue.ahead(gang.id) if gang.id in queue else None,
+        ahead=ahead,
         places=tuple(
             (member.rank, place)
             for member in gang.members

@@ -23,7 +23,7 @@ class GangView:
     known_from_s: Callable[[], float]
 
     def all(self) -> tuple[Shown, ...]:
-        """Return all gangs; O(pods), and O(gangs²) for those in the queue. Not for hot paths."""
+        """Return all gangs; O(pods), and O(gangs log gangs) for those in the queue."""
         return tuple(self._stored(each) for policy in self.policies() for each in policy.all())
 
     def get(self, gang_id: GangId) -> Shown | None:

@@ -40,7 +40,7 @@ class NominationPolicy:
     quota: Callable[[Gang], str]
 
     def all(self) -> Iterator[Shown]:
-        """Yield all gangs; O(pods), and O(gangs²) for those in the queue."""
+        """Yield all gangs; O(pods), and O(gangs log gangs) for those in the queue."""
         for gang_id, status in self.machine.statuses():
             if (gang := self.known.get(gang_id)) is not None:
                 yield gang, self._described(gang, status)

@@ -19,7 +19,7 @@ class GangPolicy(Protocol):
     """The gangs of one placement mode, each with its current status."""
 
     def all(self) -> Iterator[Shown]:
-        """Yield all gangs; O(pods), and O(gangs²) for those in a queue."""
+        """Yield all gangs; O(pods), and O(gangs log gangs) for those in a queue."""
         ...
 
     def get(self, gang_id: GangId) -> Shown | None:
