@@ -3,7 +3,8 @@
 Only devices, cables and the format's own words: it shares no line with the reader.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 NDR = "4xNDR"
@@ -26,6 +27,9 @@ class Device:
         return f"{'S' if self.is_switch else 'H'}-{self.guid}"
 
 
+_Ports = defaultdict[str, dict[int, tuple[str, int, str]]]
+
+
 @dataclass
 class Fabric:
     """Devices by GUID, and at each port the far end and the speed."""
@@ -35,7 +39,7 @@ class Fabric:
 
     def switch(self, name: str, ports: int = 65) -> str:
         """A switch with an aggregation node in its last port, as Quantum-2 has; its GUID."""
-        guid = f"fc6a1c0300a0{len(self.devices) * 16:04x}"
+        guid = f"{0xFC6A1C0300A00000 + len(self.devices) * 16:016x}"
         self.devices[guid] = Device(guid, f"MF0;{name}:MQM9700/U1", True, ports, guid)
         inside = f"{int(guid, 16) + 16:016x}"
         self.devices[inside] = Device(inside, "Mellanox Technologies Aggregation Node", system=guid)
@@ -70,26 +74,43 @@ class Fabric:
         far, far_port, _ = self.ends.pop((guid, port))
         del self.ends[far, far_port]
 
-    def reached(self, start: str) -> list[str]:
+    def dump(self, start: str, made: str = MADE) -> str:
+        """The output of ibnetdiscover on the host of this adapter."""
+        at = self._ports()
+        return self._text(at, start, self._reached(at, start), made)
+
+    def dumps(self) -> Iterator[str]:
+        """A dump of each subnet that a switch holds together; adapters are in as many as cabled."""
+        at, told = self._ports(), set[str]()
+        for start in [guid for guid, device in self.devices.items() if device.is_switch]:
+            if start not in told:
+                reached = self._reached(at, start)
+                told.update(reached)
+                yield self._text(at, start, reached, MADE)
+
+    def _ports(self) -> _Ports:
+        found: _Ports = defaultdict(dict)
+        for (guid, port), end in sorted(self.ends.items()):
+            found[guid][port] = end
+        return found
+
+    def _reached(self, at: _Ports, start: str) -> list[str]:
         """What one dump shows: through switches, never across an adapter."""
         found, edge = {start: None}, [start]
         while edge:
             here = edge.pop()
-            if here != start and not self.devices[here].is_switch:
-                continue
-            for (guid, _), (far, _, _) in sorted(self.ends.items()):
-                if guid == here and far not in found:
-                    found[far] = None
-                    edge.append(far)
+            if here == start or self.devices[here].is_switch:
+                new = [far for far, _, _ in at[here].values() if far not in found]
+                found |= dict.fromkeys(new)
+                edge += dict.fromkeys(new)
         return sorted(found, key=lambda guid: not self.devices[guid].is_switch)
 
-    def dump(self, start: str, made: str = MADE) -> str:
-        """The output of ibnetdiscover on the host of this adapter."""
+    def _text(self, at: _Ports, start: str, reached: Iterable[str], made: str) -> str:
         head = f"#\n# Topology file: generated on {made}\n#\n"
         head += f"# Initiated from node {start} port {start}\n"
-        return head + "".join(self.block(guid) for guid in self.reached(start))
+        return head + "".join(self._block(guid, at[guid]) for guid in reached)
 
-    def block(self, guid: str) -> str:
+    def _block(self, guid: str, ports: Mapping[int, tuple[str, int, str]]) -> str:
         """The block of one device."""
         device = self.devices[guid]
         system = device.system or guid
@@ -100,8 +121,7 @@ class Fabric:
             lines += [f'Switch\t{device.ports} "{device.key}"\t\t# "{device.description}" {tail}']
         else:
             lines += [f"caguid=0x{guid}", f'Ca\t1 "{device.key}"\t\t# "{device.description}"']
-        for port in sorted(n for g, n in self.ends if g == guid):
-            far, far_port, rate = self.ends[guid, port]
+        for port, (far, far_port, rate) in ports.items():
             other = self.devices[far]
             shown = f'"{other.key}"[{far_port}]'
             if device.is_switch:

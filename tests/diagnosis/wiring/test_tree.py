@@ -66,3 +66,14 @@ def test_of_two_servers_behind_one_slot_the_planned_one_counts_and_all_others_ar
     ends = (("node-2", 1, "node-3", 1), ("node-2", 1, None, None), ("node-1", 1, "node-2", 1))
     document["wires"] = [dict(zip(WIRE, (*each, "s", "up"), strict=True)) for each in ends]
     assert verdicts(document, "node-1 1 node-2 1", "node-3 1 node-4 1") == ["missing"]
+
+
+def test_a_server_without_a_worker_is_the_node_that_a_swap_lacks_unless_that_one_was_seen() -> None:
+    """Of two pairs of nodes one has its cable crossed with the other's."""
+    document = samples.healthy()
+    crossed = [("node-1", 1, "node-4", 1, "s4", "up"), ("node-3", 1, None, None, "s2", "up")]
+    document["wires"] = [dict(zip(WIRE, each, strict=True)) for each in crossed]
+    plan = ("node-1 1 node-2 1", "node-3 1 node-4 1")
+    assert verdicts(document, *plan) == ["swap"]
+    document["wires"] += [dict(zip(WIRE, ("node-2", 2, "node-5", 2, "s5", "up"), strict=True))]
+    assert "swap" not in verdicts(document, *plan)

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from topo.diagnosis.wiring.own_ports import NO_PORTS, OwnPort, OwnPorts
@@ -24,6 +25,8 @@ from topo.model.fabric import FabricDump, Guid, Port, gbps
 SLOWER = 0.9
 """Below this share of the speed that is expected a cable is slow: names of rates are rounded."""
 _CUT_OFF = "a dump is cut off, or the fabric changed meanwhile"
+_PORT_WORDS = 8192
+"""Words for ports that are kept: a fabric has some hundred, in tens of thousands of cables."""
 UNNAMED = "unnamed "
 """What a device begins with of which only the GUID is known."""
 
@@ -268,6 +271,7 @@ def short_name(name: str) -> str:
     return name.casefold().partition(".")[0]
 
 
+@lru_cache(_PORT_WORDS)
 def port_key(text: str, *, numbers_adapters: bool) -> str:
     """Return a port in words that are equal for equal ports of a device."""
     port = text.strip().casefold()
