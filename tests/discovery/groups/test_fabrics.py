@@ -380,8 +380,11 @@ def test_dragonflies_that_workers_see_are_beside_labels_of_switches_alone() -> N
 def test_labels_of_domains_have_the_leaves_of_the_dumps_beside_them() -> None:
     state = discovery(Mode.LABELS, labels=named("nvidia"), precedence=(CLUSTER_NODES, FABRIC))
     domains = {node: f"u{number}" for number, fly in enumerate(FLIES) for node in fly}
-    told = [seen(name, {"nvidia.com/gpu.clique": f"{of}.0"}) for name, of in domains.items()]
-    for number, event in enumerate((*told, dumped(CROSSING.text()), *wired(CROSSING, FLIES))):
+    events: list[Event] = [
+        seen(name, {"nvidia.com/gpu.clique": f"{of}.0"}) for name, of in domains.items()
+    ]
+    events += [dumped(CROSSING.text()), *wired(CROSSING, FLIES)]
+    for number, event in enumerate(events):
         state.advance(0.1 * number, event)
         state.validate()
     assert sets_of(shape(state)) == {frozenset(fly) for fly in FLIES}
