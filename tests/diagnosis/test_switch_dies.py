@@ -1,16 +1,29 @@
 """A leaf switch dies under 200 jobs and comes back: one finding with its jobs, then none."""
 
+from collections.abc import Collection
+from itertools import chain
+
 from master.tree.findings import Examined, jobs_on_suspected
 from master.tree.findings import findings as judged
 from master.tree.topology_document import TopologyView
-from tests.builders import declared, discovery, not_ready
+from tests.builders import declared, discovery, managed, not_ready
+from tests.discovery.fabrics import dumped, spoken
 from tests.discovery.suspicion.nodes import PORTS, host
+from tests.support.fabric import rails
 from topo.diagnosis.finding import Finding, listed
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
 from topo.model.ids import NodeName
-from topo.model.observation import ConfigLoaded, Ticked, WorkerBeat, WorkerReported
+from topo.model.observation import (
+    CLUSTER_MANAGER,
+    FABRIC,
+    ConfigLoaded,
+    ManagerReported,
+    Ticked,
+    WorkerBeat,
+    WorkerReported,
+)
 from topo.placement.job.request import Request
 
 LEAVES = {f"leaf-{leaf}": [f"n{leaf}-{at:02}" for at in range(40)] for leaf in range(5)}
@@ -80,6 +93,31 @@ def test_a_switch_that_dies_is_one_finding_with_all_its_nodes_and_none_when_it_i
     assert not_ready(state) == set()
     assert not state.suspicions.suspected, "a single fall of a switch is held against no node"
     state.validate()
+
+
+def test_a_leaf_across_the_vendors_switchboxes_dies_as_one_finding_with_its_jobs() -> None:
+    """Each dragonfly of two has a node on either of two leaves, and a switchbox of eight four."""
+    pairs = list(zip(LEAVES["leaf-0"], LEAVES["leaf-1"], strict=True))
+    boxes = {f"box-{at}": [*chain(*pairs[4 * at : 4 * at + 4])] for at in range(10)}
+    built = rails([LEAVES["leaf-0"], LEAVES["leaf-1"]], 1)
+    state = discovery(Mode.SWITCHBOX, precedence=(CLUSTER_MANAGER, FABRIC), beat_s=1e6)
+    state.advance(0.0, ManagerReported(managed(boxes)), dumped(built.text()))
+
+    def hear(now_s: float, down: Collection[str] = ()) -> None:
+        for at_s in (now_s, now_s + 0.2, now_s + 0.4):
+            told = (spoken(name, of, down=down) for name, of in built.adapters.items())
+            state.advance(at_s, *told)
+
+    hear(0.0)
+    before = not_ready(state)
+    hear(QUIET_S, [guid for name in LEAVES["leaf-1"] for guid in built.adapters[name]])
+    state.advance(QUIET_S + 4, Ticked())
+    (found,) = [each for each in findings(state, QUIET_S + 10) if each.jobs]
+    assert found.what.startswith("40 of 40 nodes at ib-su2-leaf-01 have links there")
+    assert (found.subjects, len(found.jobs)) == (tuple(LEAVES["leaf-1"]), 40)
+    assert not_ready(state) == before
+    hear(QUIET_S + 60)
+    assert not [each for each in findings(state, QUIET_S + 70) if "suspected" in each.code]
 
 
 def test_a_switch_that_dies_again_the_same_day_is_the_suspect_and_not_its_nodes() -> None:
