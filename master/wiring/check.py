@@ -191,7 +191,7 @@ class WiringCheck:
             found = compare(plan, seen)
             if isinstance(found, Refusal):
                 return found
-            costs = costs_of(document, jobs)
+            costs = costs_of(document, jobs, seen)
             body = orjson.dumps(
                 wiring_document(Compared(found, (*plan.notes, *seen.notes), costs.of))
             )

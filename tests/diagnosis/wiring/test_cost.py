@@ -2,6 +2,7 @@
 
 from topo.diagnosis.wiring.compare import CableFinding, CableState, CableVerdict
 from topo.diagnosis.wiring.cost import CableCost, Costs, Job, NodeAt
+from topo.diagnosis.wiring.seen import SeenCable
 from topo.facts.plans.plan import End
 
 PAIR = ("dragonfly-2", "switchbox-1")
@@ -39,5 +40,11 @@ def test_a_short_name_that_two_nodes_have_costs_neither() -> None:
     assert Costs(nodes, JOBS).of(finding("node-1.west.com", "leaf-1")).gpus == 8
 
 
-def test_a_cable_between_switches_costs_nothing_that_can_be_named() -> None:
-    assert not Costs(NODES, JOBS).of(finding("leaf-1", "spine-1"))
+def test_a_cable_of_a_leaf_to_a_spine_has_the_jobs_across_whose_traffic_leaves_the_leaf() -> None:
+    """Of one further up nobody says whose traffic it carries."""
+    inside = Job("train/e", frozenset({"node-3"}))
+    at_leaf = [SeenCable(End(node, "mlx5_0"), End("Leaf-1", node)) for node in ("node-1", "NODE-3")]
+    costs = Costs(NODES, (*JOBS, inside), at_leaf)
+    assert costs.of(finding("leaf-1", "spine-1")) == CableCost(running=("train/a",))
+    assert not costs.of(finding("spine-1", "core-1"))
+    assert "train/a" not in costs.of(finding("leaf-1", "node-1")).running

@@ -112,6 +112,6 @@ def _compared(
         there = there or seen_by(document, planned)
         if cost:
             jobs = connection.ask(connection.target_to_read(options), fetch_jobs)
-            costs = costs_of(document, jobs)
+            costs = costs_of(document, jobs, there)
     found = reading.or_error(compare(planned, there), plan)
     return Compared(found, (*planned.notes, *there.notes), None if costs is None else costs.of)

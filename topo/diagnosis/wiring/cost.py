@@ -3,21 +3,22 @@
 A finding costs what the nodes at its ends cost: their groups that are NotReady, and their GPUs
 while they are NotReady themselves or in no group. Jobs run across it that have pods on such a node,
 whatever the state of the node: a wrong cable that is up carries their traffic. Jobs wait for it for
-which the smallest change that would let them in names such a node or its group. A cable
-between two switches has no node at its ends, and costs nothing that can be named here.
-O(ends of findings, and words of the jobs that wait).
+which the smallest change that would let them in names such a node or its group. A cable between
+two switches has no node at its ends; the jobs across it are those with pods both on hosts of such a
+leaf and on others, for their traffic leaves it. Of a cable further up nobody says whose it is.
+O(cables that are seen, ends of findings, and words of the jobs that wait).
 
 Example: node-3 and node-4 are dragonfly-2, whose cable is out; both are NotReady with 8 GPUs each,
 a job has pods on node-4. The missing cable costs dragonfly-2, 16 GPUs and that job.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from topo.diagnosis.wiring.compare import CableFinding
-from topo.diagnosis.wiring.seen import short_name, sole
+from topo.diagnosis.wiring.seen import SeenCable, short_name, sole
 
 _WORD = re.compile(r"[\w.-]+", re.ASCII)
 
@@ -56,15 +57,26 @@ class CableCost:
 class Costs:
     """Looks up what findings cost, in the nodes and jobs of one moment."""
 
-    def __init__(self, nodes: Mapping[str, NodeAt], jobs: Iterable[Job]) -> None:
-        """Take the nodes by name; a fabric may call one by its short name."""
+    def __init__(
+        self, nodes: Mapping[str, NodeAt], jobs: Iterable[Job], cables: Iterable[SeenCable] = ()
+    ) -> None:
+        """Take the nodes by name, and the cables that are seen, which say who is at a switch.
+
+        A fabric may call a node by its short name.
+        """
         self._nodes = dict(nodes)
         self._names = sole(nodes, short_name) | {name.casefold(): name for name in nodes}
-        self._running: dict[str, list[str]] = {}
+        self._at: dict[str, set[str]] = {}
+        for cable in cables:
+            for here, far in ((cable.one, cable.other), (cable.other, cable.one)):
+                name = self._name(here.device)
+                if name is not None and self._name(far.device) is None:
+                    self._at.setdefault(far.device.casefold(), set()).add(name)
+        self._running: dict[str, list[Job]] = {}
         self._wanted: dict[str, list[str]] = {}
         for job in jobs:
             for node in sorted(job.nodes):
-                self._running.setdefault(node, []).append(job.name)
+                self._running.setdefault(node, []).append(job)
             for word in dict.fromkeys(_WORD.findall(job.would_fit)):
                 self._wanted.setdefault(word.rstrip("."), []).append(job.name)
 
@@ -74,15 +86,31 @@ class Costs:
 
     def total(self, findings: Iterable[CableFinding]) -> CableCost:
         """Return what findings cost together: a node at the ends of several counts once."""
-        ends = (end for finding in findings for end in finding.ends)
-        folded = dict.fromkeys(end.device.casefold() for end in ends)
-        named = [self._names.get(each) or self._names.get(short_name(each)) for each in folded]
+        found = tuple(findings)
+        ends = (end for finding in found for end in finding.ends)
+        named = map(self._name, dict.fromkeys(end.device for end in ends))
         names = list(dict.fromkeys(name for name in named if name is not None))
         at = [self._nodes[name] for name in names]
+        running = [job.name for name in names for job in self._running.get(name, ())]
+        running += (job for finding in found for job in self._leaving(finding))
         words = dict.fromkeys([*names, *(group for node in at for group in node.groups)])
         return CableCost(
             tuple(dict.fromkeys(group for node in at for group in node.not_ready)),
             sum(node.gpus for node in at if not node.is_usable),
-            tuple(dict.fromkeys(job for name in names for job in self._running.get(name, ()))),
+            tuple(dict.fromkeys(running)),
             tuple(dict.fromkeys(job for word in words for job in self._wanted.get(word, ()))),
         )
+
+    def _name(self, device: str) -> str | None:
+        """Return the node that a fabric calls so; None where no node, or no single one, is."""
+        return self._names.get(device.casefold()) or self._names.get(short_name(device))
+
+    def _leaving(self, finding: CableFinding) -> Iterator[str]:
+        """Yield the jobs whose traffic leaves the leaves at a cable between switches."""
+        devices = {end.device for end in finding.ends}
+        if any(self._name(each) is not None for each in devices):
+            return
+        for device in sorted(devices):
+            here = self._at.get(device.casefold(), set())
+            jobs = {job.name: job for node in here for job in self._running.get(node, ())}
+            yield from (name for name in sorted(jobs) if not jobs[name].nodes <= here)

@@ -95,12 +95,12 @@ def silent_nodes(document: TopologyDocument) -> frozenset[str]:
     )
 
 
-def costs_of(document: TopologyDocument, jobs: Sequence[Job]) -> Costs:
+def costs_of(document: TopologyDocument, jobs: Sequence[Job], seen: SeenCables) -> Costs:
     """Return where findings look up what they cost."""
     nodes = {name: node for group in document["groups"] for name, node in _nodes(group, ())}
     for each in document["unplaced"]:
         nodes[each["name"]] = NodeAt(each["gpus"], False, (), ())
-    return Costs(nodes, jobs)
+    return Costs(nodes, jobs, seen.cables)
 
 
 def _nodes(group: GroupDocument, above: tuple[GroupDocument, ...]) -> Iterator[tuple[str, NodeAt]]:
