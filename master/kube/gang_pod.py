@@ -144,7 +144,8 @@ class GangPod(ClusterPod):
     why its gate was opened without a plan; that holds for the whole gang, also under a later
     leader. `unscheduled`: why its scheduler did not bind the opened pod at its last attempt.
     `claimed_gpus`: how many of its GPUs it has by claims of devices.
-    `is_late`: some pods of its gang are made only once others run.
+    `is_late`: some pods of its gang are made only once others run; `is_one_by_one`: each of them
+    once the one before it does.
     `is_elastic`: the pods of its gang come and go while others run. `has_rank`: it states its rank;
     else `rank` is only the order in which the pods of its gang get theirs.
     `job`: the kind and the name of its gang where its labels say that, and not its controller.
@@ -170,6 +171,7 @@ class GangPod(ClusterPod):
     job: tuple[str, str] | None = None
     is_elastic: bool = False
     is_late: bool = False
+    is_one_by_one: bool = False
     has_rank: bool = True
     scheduling_group: Key | None = None
     makes_group: bool = False

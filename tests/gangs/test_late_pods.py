@@ -84,3 +84,20 @@ def test_the_holds_of_a_late_gang_go_with_it() -> None:
     leader.settle()
     assert not list(cluster.bookings)
     assert not any(cluster.labels.values())
+
+
+def test_places_that_are_kept_no_longer_are_those_of_other_jobs_and_what_runs_stays() -> None:
+    cluster, leader = begun(2, pods=4)
+    leader.settle()
+    before = cluster.bound(A)
+    cluster.submit(job("b", 2, binding=Binding.PIECEMEAL))
+    leader.settle()
+    assert state(leader, B) is GangState.NO_ROOM
+    cluster.jobs[A] = job("a", 4, binding=Binding.PIECEMEAL)
+    leader.settle()
+    assert state(leader, B) is GangState.BOUND
+    assert cluster.bound(A) == before
+    cluster.end(B)
+    cluster.create(A, 1)
+    leader.settle()
+    assert [len(homes) for homes in cluster.groups(A).values()] == [1]

@@ -30,6 +30,8 @@ Kueue v0.19.2, pkg/controller/jobframework/reconciler.go."""
 ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 """Annotation of a job, names between commas: Kueue gives it no quota while one is left. Source:
 Kueue v0.19.2, pkg/constants/constants.go."""
+ONE_BY_ONE = "one-by-one"
+"""Value of `AnnotationKeys.is_late`: each pod waits for the one before it."""
 MOST_GATE_CHARS = 63
 """Such a name is at most so long (pkg/util/webhook/validation_admissiongatedby.go)."""
 HELD_KINDS = {
@@ -97,7 +99,8 @@ class AnnotationKeys:
         self.pods_of_repeat = f"{domain}/gang-pods-of-repeat"
         """Stamped annotation: pods of one repetition of this template; absent where it has one."""
         self.is_late = f"{domain}/gang-late"
-        """Stamped annotation: `true` where some pods are made only once others of them run."""
+        """Stamped annotation where some pods are made only once others of them run: `true`, or
+        `ONE_BY_ONE`."""
         self.pod_group = f"{domain}/gang-pod-group"
         """Stamped annotation: the PodGroup of Kubernetes that is made for the gang."""
         self.topology_key = f"{domain}/gang-topology-key"

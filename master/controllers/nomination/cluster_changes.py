@@ -12,7 +12,7 @@ from master.controllers.nomination.queues.usage import QueueCounts
 from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.writing.inflight import InflightWrites
 from master.controllers.nomination.writing.node_labels import NodeLabels
-from master.kube.gang_pod import ClusterPod
+from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import KubeObject, NodeObject
 from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.volumes import VolumeObject
@@ -87,9 +87,12 @@ class ClusterChanges:
                     self.mark(gang_id)
 
     def mark_unsettled(self) -> None:
-        """Mark the gangs that start after a while with the pods that they have by then."""
+        """Mark the gangs that start after a while with the pods that they have by then, and those
+        for whose further pods places are kept for a while.
+        """
         for gang_id, gang in self.reader.known.items():
-            if gang.is_elastic and len(gang.members) < gang.request.pods:
+            starts_later = gang.is_elastic and len(gang.members) < gang.request.pods
+            if starts_later or (gang.members[-1].is_expected and self._is_one_by_one(gang_id)):
                 self.mark(gang_id)
 
     def take(self) -> Iterator[GangId]:
@@ -104,6 +107,11 @@ class ClusterChanges:
                 self.index.mark(gang_id)
             else:
                 yield gang_id
+
+    def _is_one_by_one(self, gang_id: GangId) -> bool:
+        key = next(iter(self.index.pods(gang_id)), None)
+        pod = self.sources.pods.objects.get(key) if key is not None else None
+        return isinstance(pod, GangPod) and pod.is_one_by_one
 
     def _has_nothing(self, gang_id: GangId) -> bool:
         """Return whether no pod of the gang has a place, nor a booking to take; O(pods)."""

@@ -23,7 +23,14 @@ from master.kube.schema.timestamps import unix_s
 from master.sources.kubernetes.pod_gangs import PodGang, kind_of_pod, pod_gang, rank_of_pod
 from master.sources.kubernetes.pods_apart import places_apart
 from topo.gangs import note_codec
-from topo.gangs.annotation_keys import HOSTNAME, OF_KUEUE, POD_GROUP, PREEMPTABLE, AnnotationKeys
+from topo.gangs.annotation_keys import (
+    HOSTNAME,
+    OF_KUEUE,
+    ONE_BY_ONE,
+    POD_GROUP,
+    PREEMPTABLE,
+    AnnotationKeys,
+)
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import GangName
 from topo.gangs.machine.gang import Note, Selection
@@ -216,7 +223,8 @@ class PodParser:
             rank=rank,
             has_rank=has_rank,
             is_elastic=kind is not None and kind.is_elastic,
-            is_late=annotations.get(keys.is_late) == "true",
+            is_late=annotations.get(keys.is_late) in {"true", ONE_BY_ONE},
+            is_one_by_one=annotations.get(keys.is_late) == ONE_BY_ONE,
             job=_job(found, named, keys),
             by_links=keys.by_links in annotations,
             scheduling_group=(metadata.namespace, group) if group else None,

@@ -3,12 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from master.controllers.nomination.gangs.builder import build_gang
+from master.controllers.nomination.gangs.members import NEXT_S
 from master.controllers.nomination.gangs.request import SETTLE_S
 from master.kube.gang_pod import EndedPod, GangPod
 from master.sources.kubernetes.pods import PodParser
 from tests.controllers.nomination.objects import CREATED_S, POD, WORDS, gang_context, gated_pod
 from topo.gangs import note_codec
+from topo.gangs.annotation_keys import ONE_BY_ONE
 from topo.gangs.machine.gang import Gang, GangId, Note, Selection
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import Way
@@ -80,10 +84,10 @@ def test_a_pod_that_replaces_another_goes_into_its_group() -> None:
     assert gang.request.pods == 4
 
 
-def late(rank: int, **fields: Any) -> GangPod:
+def late(rank: int, word: str = "true", **fields: Any) -> GangPod:
     """A pod of a job of four whose later pods are made once the first run."""
     made: dict[str, Any] = gated_pod(rank, Stamp(4, 0, 2), uid=GANG)
-    made["metadata"]["annotations"][WORDS.is_late] = "true"
+    made["metadata"]["annotations"][WORDS.is_late] = word
     made["metadata"] |= {"name": f"p{rank}", "uid": f"uid-{rank}"}
     found = PARSER.parse(POD.validate_python(made))
     assert isinstance(found, GangPod)
@@ -104,3 +108,22 @@ def test_once_a_pod_has_succeeded_nothing_is_kept_for_ranks_without_a_pod() -> N
     ended = EndedPod(metadata=late(1).metadata, gang_id=GANG, rank=1, created_s=0.0)
     gang = build_gang(GANG, [late(0)], gang_context(ended=lambda _: (ended,)))
     assert not any(each.is_expected for each in gang.members)
+
+
+@pytest.mark.parametrize(
+    ("made_s", "since_s", "kept"),
+    [
+        ((0, 60), 60 + NEXT_S - 1, {2, 3}),
+        ((0, 60), 60 + NEXT_S, set()),  # it was scaled in, or its last pod never gets ready
+        ((0, NEXT_S), NEXT_S + 1, set()),  # the last pod of one that was scaled in is made again
+        ((NEXT_S, 0), NEXT_S + 1, set()),  # so is its first one
+        ((0,), 1, {1, 2, 3}),
+    ],
+)
+def test_places_are_kept_for_the_next_pods_of_a_job_that_is_made_one_by_one_while_it_grows(
+    made_s: tuple[float, ...], since_s: float, kept: set[int]
+) -> None:
+    pods = [late(at, ONE_BY_ONE, created_s=CREATED_S + s) for at, s in enumerate(made_s)]
+    gang = built(*pods, since_s=since_s)
+    assert {each.rank for each in gang.members if each.is_expected} == kept
+    assert gang.request.pods == 4

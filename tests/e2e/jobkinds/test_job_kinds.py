@@ -55,10 +55,13 @@ async def test_a_deployment_that_shrinks_and_grows_keeps_what_runs_and_its_pairs
 
 
 def in_order(name: str) -> Any:
-    """The job of an example, made in an order: the workers of a group once its leader is ready."""
+    """The job of an example, made in an order: workers after their leader, or one by one."""
     job = example(name)
     if name == "leaderworkerset":
         job["spec"]["startupPolicy"] = "LeaderReady"
+        return job
+    if name == "statefulset":
+        job["spec"]["podManagementPolicy"] = "OrderedReady"
         return job
     workers = job["spec"]["replicatedJobs"][1]
     more = {**workers, "name": "more", "replicas": 1}
@@ -68,7 +71,7 @@ def in_order(name: str) -> Any:
     return job
 
 
-@pytest.mark.parametrize("name", ["jobset", "leaderworkerset"])
+@pytest.mark.parametrize("name", ["jobset", "leaderworkerset", "statefulset"])
 async def test_jobs_that_start_in_an_order_are_whole(
     api: Api, master: AdmissionMaster, world: World, name: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""A request of Kueue whose flavor has a topology: Kueue chooses the nodes inside what was booked."""
+"""Requests of Kueue with a flavor of a topology: Kueue chooses nodes inside what was booked."""
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.kueue import GROUP, TOPOLOGIES

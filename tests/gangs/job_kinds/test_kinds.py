@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.gangs.admission.patching import RULES, WORDS, patched
 from tests.gangs.job_kinds import made
 from topo.gangs.admission.pods import admit_pod
+from topo.gangs.annotation_keys import ONE_BY_ONE
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import PodFacts
 
@@ -235,6 +236,9 @@ def test_pods_of_a_stateful_set_are_ranked_by_their_ordinals(start: int) -> None
     assert [rank(pod) for pod in pods] == [0, 1, 2, 3]
 
 
-def test_a_stateful_set_that_starts_pod_by_pod_is_told_so() -> None:
-    assert "set podManagementPolicy: Parallel" in made.warnings(made.stateful_set(4))
-    assert not made.warnings(made.stateful_set(2, podManagementPolicy="Parallel"))
+@pytest.mark.parametrize(("policy", "word"), [("OrderedReady", ONE_BY_ONE), ("Parallel", None)])
+def test_a_stateful_set_that_starts_pod_by_pod_comes_apart(policy: str, word: str | None) -> None:
+    found = made.stateful_set(4, podManagementPolicy=policy)
+    template = made.admitted(found)["spec"]["template"]
+    assert template["metadata"]["annotations"].get(WORDS.is_late) == word
+    assert not made.warnings(found)

@@ -7,7 +7,7 @@ from typing import Any
 from topo.gangs.admission import scheduling_groups
 from topo.gangs.admission.job_gang import JobGang, waits_for_others
 from topo.gangs.admission.user_annotations import UserAnnotations, annotated_places
-from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.annotation_keys import ONE_BY_ONE, AnnotationKeys
 from topo.gangs.job_kinds.templates import JobParts, Template
 from topo.gangs.json_patch import Operation, Path, entries, remove
 
@@ -17,7 +17,9 @@ def pod_annotations(
 ) -> Iterator[tuple[Path, dict[str, str]]]:
     """Yield the path of each template, and the annotations for its pods."""
     offset = 0
-    is_late = {keys.is_late: "true"} if any(waits_for_others(gang.templates)) else {}
+    waits = list(waits_for_others(gang.templates))
+    word = ONE_BY_ONE if any(each.is_one_by_one for each in waits) else "true"
+    is_late = {keys.is_late: word} if waits else {}
     for each in gang.members:
         template = each.template
         stamp = replace(

@@ -123,6 +123,10 @@ def podset_slices(
 ) -> Mapping[str, str] | Refusal:
     """Return the annotations of each template, or why Kueue cannot keep the groups whole."""
     keys = rules.keys
+    for wait in (each.waits for each in templates):
+        if wait is not None and wait.is_one_by_one:
+            what = "its pods are made one by one, and Kueue chooses the nodes of all at once"
+            return Refusal(what, wait.where, f"{wait.fix}, or write {keys.way}: nomination")
     pods = min(request.pods, request.pods_per_group)
     is_required = terms.mode is PlacementMode.REQUIRED
     for each in templates if is_required else ():

@@ -4,9 +4,9 @@ Size: `spec.replicas` at its creation; pods of higher ordinals that come later a
 others. Identity: the uid of the StatefulSet. Rank: the label apps.kubernetes.io/pod-index, less
 `spec.ordinals.start`.
 
-With podManagementPolicy OrderedReady, the default, pod n + 1 is made once pod n is ready, and a
-StatefulSet that is scaled in looks like one that is still growing. So it is refused: the field can
-only be set at creation, and a gang has no use for that order.
+With podManagementPolicy OrderedReady, the default, pod n + 1 is made once pod n is ready: its pods
+come late. One that is scaled in looks like one that is still growing, since nothing is read but
+pods; so no place is kept once no further pod came for an hour (`gangs.members`).
 
 Source: k8s.io/kubernetes v1.37, pkg/controller/statefulset.
 """
@@ -16,30 +16,32 @@ from typing import Any
 
 from topo.gangs.annotation_keys import POD_INDEX
 from topo.gangs.job_kinds.job_kind import JobKind
-from topo.gangs.job_kinds.templates import JobParts, Template, count
+from topo.gangs.job_kinds.templates import JobParts, Template, Wait, count
 from topo.gangs.json_patch import mapping
-from topo.model.errors import Refusal
+
+_NAME = "template"
 
 
 def stateful_set(found: Mapping[str, Any]) -> JobParts:
     """Return the parts of a StatefulSet; O(1)."""
     spec = mapping(found.get("spec"))
-    pods = count(spec.get("replicas", 1))
     template = Template(
         path=("spec", "template"),
-        name="template",
-        pods=pods,
+        name=_NAME,
+        pods=count(spec.get("replicas", 1)),
         body=mapping(spec.get("template")),
         first_index=count(mapping(spec.get("ordinals")).get("start")),
+        waits=_waits(spec),
     )
-    return JobParts(templates=(template,), flaw=_flaw(spec) if pods > 1 else None)
+    return JobParts(templates=(template,))
 
 
-def _flaw(spec: Mapping[str, Any]) -> Refusal | None:
+def _waits(spec: Mapping[str, Any]) -> Wait | None:
     if spec.get("podManagementPolicy") == "Parallel":
         return None
-    what = "its pods are made one by one, each once the one before is ready"
-    return Refusal(what, "spec.podManagementPolicy", "set podManagementPolicy: Parallel")
+    where, fix = "spec.podManagementPolicy", "set Parallel"
+    first = frozenset({_NAME})
+    return Wait(first, until_ended=False, where=where, fix=fix, is_one_by_one=True)
 
 
 STATEFUL_SET = JobKind(

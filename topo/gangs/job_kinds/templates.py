@@ -21,12 +21,14 @@ class Wait:
 
     Then places are kept for the later ones. `until_ended`: they even have to have ended, so that
     the pods are no gang; `where` is the field that says so, `fix` how to have them run together.
+    `is_one_by_one`: each pod of the template waits for the one before it.
     """
 
     names: frozenset[str]
     until_ended: bool = field(kw_only=True)
     where: str = field(kw_only=True)
     fix: str = field(kw_only=True)
+    is_one_by_one: bool = field(default=False, kw_only=True)
 
     def refusal(self, late: str, first: str) -> Refusal:
         """Return why pods of template `late`, which wait for the end of `first`, are no gang."""

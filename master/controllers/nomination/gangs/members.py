@@ -7,6 +7,10 @@ from master.kube.gang_pod import EndedPod, GangPod
 from topo.gangs.machine.gang import GangId, Member, PodUid, expected_member
 from topo.placement.job.request import Request
 
+NEXT_S = 3600.0
+"""How long the place of the next pod is kept where pods are made one by one: large models are
+loaded for half an hour before a pod is ready."""
+
 
 def gang_members(
     gang_id: GangId, ranked: Sequence[GangPod], request: Request, context: GangContext
@@ -14,9 +18,23 @@ def gang_members(
     """Return the members of a gang: its pods by rank, then those that ended or are expected."""
     ended = [_ended_member(pod) for pod in _ended_pods(ranked[0], context)]
     members = (*map(_member, ranked), *ended)
-    if not ranked[0].is_late or ended:
+    if not ranked[0].is_late or ended or not is_growing(ranked, context):
         return members
     return (*members, *_expected(gang_id, members, request))
+
+
+def is_growing(ranked: Sequence[GangPod], context: GangContext) -> bool:
+    """Return whether further pods may come of a gang whose pods are not made together; O(pods).
+
+    One that is made pod by pod looks, once it was scaled in, as if it still grew. While it grows
+    its pod of the highest rank is the newest, and it came after the one before.
+    """
+    live = [pod for pod in ranked if not (pod.finished or pod.terminating)]
+    if not live or not live[-1].is_one_by_one:
+        return True
+    last_s = live[-1].created_s
+    before_s = max((pod.created_s for pod in live[:-1]), default=last_s)
+    return max(last_s - before_s, context.clock() + context.ahead_s - last_s) < NEXT_S
 
 
 def _expected(gang_id: GangId, members: Sequence[Member], request: Request) -> Iterator[Member]:
