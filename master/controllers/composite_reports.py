@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key
-from master.kube.reflector import Changed, Listed, StoreEvent
+from master.kube.reflector import StoreEvent
 from master.kube.schedulers.composite_groups import CompositeGroupObject, GroupTrees
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
-from master.kube.store import Store
+from master.kube.store import Grouped, Store, updates
 from topo.gangs.group_tree import GroupTree
 
 
@@ -28,9 +28,8 @@ class CompositeReports:
     groups: Store[SchedulingGroupObject]
     composites: Store[CompositeGroupObject]
     pods: Store[ClusterPod]
-    _pods: dict[Key, dict[Key, None]] = field(default_factory=dict, init=False)
+    _pods: Grouped[Key, None] = field(default_factory=Grouped, init=False)
     """The pods below each group."""
-    _of_pod: dict[Key, Key] = field(default_factory=dict, init=False)
     _unheeded_s: dict[Key, float] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -59,25 +58,12 @@ class CompositeReports:
         return 0 < scheduled < tree.root.least
 
     def _follow_pods(self, event: StoreEvent[ClusterPod]) -> None:
-        if isinstance(event, Listed):
-            self._pods, self._of_pod = {}, {}
-            for key, pod in event.objects.items():
-                self._put(key, pod)
-            return
-        self._drop(event.key)
-        if isinstance(event, Changed):
-            self._put(event.key, event.object)
-
-    def _put(self, key: Key, pod: ClusterPod) -> None:
-        if isinstance(pod, GangPod) and pod.composite_group is not None:
-            self._of_pod[key] = pod.composite_group
-            self._pods.setdefault(pod.composite_group, {})[key] = None
-
-    def _drop(self, key: Key) -> None:
-        group = self._of_pod.pop(key, None)
-        if group is None:
-            return
-        del self._pods[group][key]
-        if not self._pods[group]:
-            del self._pods[group]
-            self._unheeded_s.pop(group, None)
+        for key, pod in updates(event, self._pods.keys):
+            before = self._pods.group_of(key)
+            now = pod.composite_group if isinstance(pod, GangPod) else None
+            if now is not None:
+                self._pods.put(key, now, None)
+            else:
+                self._pods.drop(key)
+            if before is not None and before not in self._pods:
+                self._unheeded_s.pop(before, None)

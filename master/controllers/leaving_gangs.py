@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key
-from master.kube.reflector import Changed, Listed, StoreEvent
+from master.kube.reflector import StoreEvent
+from master.kube.store import Grouped, updates
 from topo.gangs.machine.gang import GangId
 
 QUIET_S, MOST_S, REST_S = 0.5, 2.0, 0.5
@@ -30,8 +31,7 @@ class LeavingGangs:
     """The pods of gangs that have a node, and the gangs that lost one of them. One owner."""
 
     clock: Callable[[], float]
-    _gangs: dict[Key, GangId] = field(default_factory=dict)
-    _pods: dict[GangId, set[Key]] = field(default_factory=dict)
+    _pods: Grouped[GangId, None] = field(default_factory=Grouped)
     _lost_s: dict[GangId, float] = field(default_factory=dict)
     """When each gang that is going lost a pod last."""
     _since_s: float = float("-inf")
@@ -40,13 +40,8 @@ class LeavingGangs:
 
     def follow(self, event: StoreEvent[ClusterPod]) -> None:
         """Read what the API server tells of pods; O(pods) for a list."""
-        if isinstance(event, Listed):
-            for key in [key for key in self._gangs if key not in event.objects]:
-                self._see(key, None)
-            for key, pod in event.objects.items():
-                self._see(key, pod)
-        else:
-            self._see(event.key, event.object if isinstance(event, Changed) else None)
+        for key, pod in updates(event, self._pods.keys):
+            self._see(key, pod)
 
     def is_any(self) -> bool:
         """Return whether a gang is going now, and what is new has to wait; O(such gangs)."""
@@ -58,25 +53,22 @@ class LeavingGangs:
     def _see(self, key: Key, pod: ClusterPod | None) -> None:
         has_node = isinstance(pod, GangPod) and bool(pod.node) and not pod.finished
         gang = pod.gang_id if isinstance(pod, GangPod) and has_node else None
-        before = self._gangs.get(key)
+        before = self._pods.group_of(key)
         if gang == before:
             return
         if before is not None:
             self._lose(key, before)
         if gang is not None:
-            self._gangs[key] = gang
-            self._pods.setdefault(gang, set()).add(key)
+            self._pods.put(key, gang, None)
 
     def _lose(self, key: Key, gang: GangId) -> None:
-        now_s, left = self.clock(), self._pods[gang]
+        now_s = self.clock()
         had_rest = now_s - self._last_s >= QUIET_S + REST_S
         if had_rest or now_s - self._since_s >= MOST_S + REST_S:
             self._since_s = now_s
         self._last_s = now_s
-        del self._gangs[key]
-        left.discard(key)
-        if not left:
-            del self._pods[gang]
+        self._pods.drop(key)
+        if gang not in self._pods:
             self._lost_s.pop(gang, None)
             return
         self._lost_s[gang] = now_s

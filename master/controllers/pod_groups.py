@@ -27,10 +27,10 @@ from master.controllers.composite_reports import CompositeReports
 from master.controllers.hypernodes import PRODUCT, managed_by
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key
-from master.kube.reflector import Changed, Listed, StoreEvent
+from master.kube.reflector import Listed, StoreEvent
 from master.kube.schedulers.composite_groups import CompositeGroupObject
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS, SchedulingGroupObject
-from master.kube.store import Store
+from master.kube.store import Grouped, Store, updates
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Create, Patch, Write, WriteTarget
 from topo.gangs.machine.gang import GangId
@@ -63,9 +63,8 @@ class PodGroups:
     succeeded: Callable[[GangId], int]
     domain: str
     clock: Callable[[], float] = time.monotonic
-    _pods: dict[Key, dict[Key, GangPod]] = field(default_factory=dict, init=False)
+    _pods: Grouped[Key, GangPod] = field(default_factory=Grouped, init=False)
     """The pods of each PodGroup of ours."""
-    _of_pod: dict[Key, Key] = field(default_factory=dict, init=False)
     _marked: dict[Key, None] = field(default_factory=dict, init=False)
     """PodGroups to compare soon; the others are compared once a second."""
     _unheeded_s: dict[Key, float] = field(default_factory=dict, init=False)
@@ -144,15 +143,21 @@ class PodGroups:
             yield WarningDocument.of(MasterCondition.COMPOSITE_POD_GROUPS_UNHEEDED, text)
 
     def _follow_pods(self, event: StoreEvent[ClusterPod]) -> None:
-        if isinstance(event, Listed):
-            for key in [each for each in self._of_pod if each not in event.objects]:
-                self._drop(key)
-            for key, pod in event.objects.items():
-                self._put(key, pod)
-        elif isinstance(event, Changed):
-            self._put(event.key, event.object)
-        else:
-            self._drop(event.key)
+        for key, pod in updates(event, self._pods.keys):
+            self._follow_pod(key, pod)
+
+    def _follow_pod(self, key: Key, pod: ClusterPod | None) -> None:
+        before = self._pods.group_of(key)
+        group = pod.scheduling_group if isinstance(pod, GangPod) and pod.makes_group else None
+        if before is not None and before != group:
+            self._pods.drop(key)
+            if before not in self._pods:
+                self._unheeded_s.pop(before, None)
+                self._unconstrained.pop(before, None)
+        if isinstance(pod, GangPod) and group is not None:
+            if group not in self._pods:
+                self._mark(group)
+            self._pods.put(key, group, pod)
 
     def _follow_groups(self, event: StoreEvent[SchedulingGroupObject]) -> None:
         self._mark(*(self._pods if isinstance(event, Listed) else (event.key,)))
@@ -162,31 +167,10 @@ class PodGroups:
             self._marked |= dict.fromkeys(groups)
             self._wake.set()
 
-    def _put(self, key: Key, pod: ClusterPod) -> None:
-        group = pod.scheduling_group if isinstance(pod, GangPod) and pod.makes_group else None
-        if self._of_pod.get(key) != group:  # a list shows another pod under the name of one before
-            self._drop(key)
-        if not isinstance(pod, GangPod) or group is None:
-            return
-        if group not in self._pods:
-            self._mark(group)
-        self._pods.setdefault(group, {})[key] = pod
-        self._of_pod[key] = group
-
-    def _drop(self, key: Key) -> None:
-        group = self._of_pod.pop(key, None)
-        if group is None:
-            return
-        del self._pods[group][key]
-        if not self._pods[group]:
-            del self._pods[group]
-            self._unheeded_s.pop(group, None)
-            self._unconstrained.pop(group, None)
-
     def _writes(self, groups: Iterable[Key]) -> Iterator[Write]:
         """Yield those of these PodGroups to create, and those whose minimum is to change."""
         for key in groups:
-            pods = self._pods.get(key, {}).values()
+            pods = self._pods.values(key).values()
             first = next((pod for pod in pods if not pod.terminating), None)
             if first is None or not isinstance(first.stamp, Stamp) or first.owner is None:
                 continue
@@ -227,13 +211,14 @@ class PodGroups:
 
     def _watch_for_reports(self) -> None:
         """Note the PodGroups whose pods are all bound without a report on the group; O(pods)."""
-        for key, pods in self._pods.items():
+        for key in self._pods:
+            pods = self._pods.values(key).values()
             present = self.store.objects.get(key)
-            first = next(iter(pods.values()))
+            first = next(iter(pods))
             if present is not None and first.topology_key != present.spec.topology_key:
                 self._unconstrained[key] = None
             is_heeded = present is None or bool(present.status.conditions)
-            if is_heeded or any(pod.node is None for pod in pods.values()):
+            if is_heeded or any(pod.node is None for pod in pods):
                 self._unheeded_s.pop(key, None)
             else:
                 self._unheeded_s.setdefault(key, self.clock())

@@ -19,7 +19,7 @@ from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key, NodeObject
 from master.kube.reflector import Listed, StoreEvent
-from master.kube.store import Store
+from master.kube.store import Grouped, Store
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
@@ -85,8 +85,7 @@ class ExtenderPlans:
     ) -> None:
         self._pods, self._nodes, self._state, self._keys = pods, nodes, state, keys
         self._is_counted = is_counted
-        self._gangs: dict[GangId, dict[Key, None]] = {}
-        self._of_key: dict[Key, GangId] = {}
+        self._gangs: Grouped[GangId, None] = Grouped()
         self._marked: dict[GangId, None] = {}
         self._waiting: dict[GangId, None] = {}
         self._refused: dict[GangId, str] = {}
@@ -155,7 +154,6 @@ class ExtenderPlans:
     def _told(self, told: StoreEvent[ClusterPod]) -> None:
         if isinstance(told, Listed):
             self._gangs.clear()
-            self._of_key.clear()
             for key, pod in told.objects.items():
                 self.note(key, pod)
             self._mark_all()
@@ -175,16 +173,13 @@ class ExtenderPlans:
     def note(self, key: Key, pod: ClusterPod | None) -> None:
         """Mark the gang of a pod that came, changed or went (None)."""
         now = pod.gang_id if isinstance(pod, GangPod) and asks(pod) else None
-        before = self._of_key.pop(key, None)
+        before = self._gangs.group_of(key)
         if before is not None:
             self._mark(before)
             if before != now:
-                self._gangs[before].pop(key, None)
-                if not self._gangs[before]:
-                    del self._gangs[before]
+                self._gangs.drop(key)
         if now is not None:
-            self._of_key[key] = now
-            self._gangs.setdefault(now, {})[key] = None
+            self._gangs.put(key, now, None)
             self._mark(now)
 
     # What is booked, by the master that acts
@@ -241,7 +236,7 @@ class ExtenderPlans:
     def _live(self, gang_id: GangId) -> list[GangPod]:
         """Return the pods of a gang that run or will run, by rank."""
         known = self._pods.objects
-        found = (known.get(key) for key in self._gangs.get(gang_id, ()))
+        found = (known.get(key) for key in self._gangs.values(gang_id))
         pods = (pod for pod in found if isinstance(pod, GangPod))
         live = [pod for pod in pods if not pod.terminating and not pod.finished]
         return sorted(live, key=lambda pod: pod.rank)

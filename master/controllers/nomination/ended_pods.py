@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 
 from master.kube.gang_pod import ClusterPod, EndedPod, ended_pod
 from master.kube.objects import SUCCEEDED_PHASE, Key
-from master.kube.reflector import Listed, Removed, StoreEvent
-from master.kube.store import Store
+from master.kube.reflector import Removed, StoreEvent
+from master.kube.store import Grouped, Store, updates
 from topo.gangs.machine.gang import GangId
 
 
@@ -25,49 +25,30 @@ class EndedPods:
         *marks: Callable[[GangId], None],
     ) -> None:
         self._marks = marks
-        self._gang_of: dict[Key, GangId] = {}
-        self._by_gang: dict[GangId, dict[Key, EndedPod]] = {}
+        self._pods: Grouped[GangId, EndedPod] = Grouped()
         ended.subscribe(self._follow_ended)
         pods.subscribe(self._follow_pods)
 
     def of(self, gang_id: GangId) -> Iterable[EndedPod]:
         """Return the pods of a gang that succeeded."""
-        return self._by_gang.get(gang_id, {}).values()
+        return self._pods.values(gang_id).values()
 
     def _follow_ended(self, event: StoreEvent[EndedPod]) -> None:
-        if isinstance(event, Listed):
-            for key in [each for each in self._gang_of if each not in event.objects]:
-                self._drop(key)
-            for key, pod in event.objects.items():
-                self._put(key, pod)
-        elif isinstance(event, Removed):
-            self._drop(event.key)
-        else:
-            self._put(event.key, event.object)
+        for key, pod in updates(event, self._pods.keys):
+            self._set(key, pod)
 
     def _follow_pods(self, event: StoreEvent[ClusterPod]) -> None:
         if not isinstance(event, Removed) or event.object.phase != SUCCEEDED_PHASE:
             return
         last = ended_pod(event.object)
         if last.gang_id:
-            self._put(event.key, last)
+            self._set(event.key, last)
 
-    def _put(self, key: Key, pod: EndedPod) -> None:
-        self._drop(key)
-        self._gang_of[key] = pod.gang_id
-        self._by_gang.setdefault(pod.gang_id, {})[key] = pod
-        self._mark(pod.gang_id)
-
-    def _mark(self, gang_id: GangId) -> None:
-        for mark in self._marks:
-            mark(gang_id)
-
-    def _drop(self, key: Key) -> None:
-        gang_id = self._gang_of.pop(key, None)
-        if gang_id is None:
-            return
-        pods = self._by_gang[gang_id]
-        del pods[key]
-        if not pods:
-            del self._by_gang[gang_id]
-        self._mark(gang_id)
+    def _set(self, key: Key, pod: EndedPod | None) -> None:
+        before = self._pods.drop(key)
+        if pod is not None:
+            self._pods.put(key, pod.gang_id, pod)
+        now = pod.gang_id if pod is not None else None
+        for gang_id in dict.fromkeys(each for each in (before, now) if each is not None):
+            for mark in self._marks:
+                mark(gang_id)

@@ -22,9 +22,9 @@ from master.controllers.provisioning.metrics import ProvisioningMetrics
 from master.controllers.provisioning.terms import RequestReader
 from master.kube.gang_pod import ClusterPod, GangPod, NodeWants
 from master.kube.objects import EVENTS, Key
-from master.kube.reflector import Changed, Listed, StoreEvent
+from master.kube.reflector import Listed, StoreEvent
 from master.kube.schedulers.provisioning import KnownRequest, KnownTemplate
-from master.kube.store import Store
+from master.kube.store import Grouped, Store, updates
 from master.kube.writing.write_queue import ECHO_S
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import Apply, WriteTarget
@@ -105,8 +105,7 @@ class ProvisioningController:
     _uids: dict[RequestUid, Key] = field(default_factory=dict, init=False)
     _holds: dict[RequestUid, HoldId] = field(default_factory=dict, init=False)
     """The last hold of each request, by which it is known how it ended."""
-    _consumers: dict[Key, dict[Key, None]] = field(default_factory=dict, init=False)
-    _consumed: dict[Key, Key] = field(default_factory=dict, init=False)
+    _consumers: Grouped[Key, None] = field(default_factory=Grouped, init=False)
     _sent: dict[WriteTarget, tuple[ProvisioningRequest, Key]] = field(
         default_factory=dict, init=False
     )
@@ -252,7 +251,7 @@ class ProvisioningController:
 
     def _has_pods(self, key: Key) -> bool:
         """Return whether pods that consume a request have nodes, or places that are theirs."""
-        found = (self.pods.objects.get(each) for each in self._consumers.get(key, ()))
+        found = (self.pods.objects.get(each) for each in self._consumers.values(key))
         return any(
             pod.node is not None
             or (isinstance(pod, GangPod) and pod.note is not None and pod.note.is_booked)
@@ -387,25 +386,16 @@ class ProvisioningController:
                 self._mark(key)
 
     def _follow_pods(self, event: StoreEvent[ClusterPod]) -> None:
-        if isinstance(event, Listed):
-            for gone in [each for each in self._consumed if each not in event.objects]:
-                self._follow_pod(gone, None)
-            for key, pod in event.objects.items():
-                self._follow_pod(key, pod)
-        else:
-            self._follow_pod(event.key, event.object if isinstance(event, Changed) else None)
+        for key, pod in updates(event, self._consumers.keys):
+            self._follow_pod(key, pod)
 
     def _follow_pod(self, key: Key, pod: ClusterPod | None) -> None:
         """Keep which pods consume which request, and mark the request of one that changed."""
         consumes = (key[0], pod.consumes) if pod is not None and pod.consumes else None
-        before = self._consumed.get(key)
+        before = self._consumers.group_of(key)
         if before is not None and before != consumes:
-            del self._consumed[key]
-            del self._consumers[before][key]
-            if not self._consumers[before]:
-                del self._consumers[before]
+            self._consumers.drop(key)
             self._mark(before)
         if consumes is not None:
-            self._consumed[key] = consumes
-            self._consumers.setdefault(consumes, {})[key] = None
+            self._consumers.put(key, consumes, None)
             self._mark(consumes)
