@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from master.controllers.names import NOMINATION
+from master.controllers.names import NAMES
 from master.controllers.topologies import FORMATS
 from master.inspection.rights import (
     CERTIFICATES,
@@ -55,31 +55,11 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
         ),
         (
             "extender",
-            {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, NOMINATION}
-            | {
-                "hypernodes",
-                "annotations",
-                "gang-objects",
-                "pod-groups",
-                "device-taints",
-            }
-            | SUSPICION
-            | REQUESTS
-            | TOPOLOGIES,
+            {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG} | {*NAMES} - {"labels", "events"},
         ),
         (
             "nvlink",
-            {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, GPU_QUOTA, NOMINATION}
-            | {
-                "hypernodes",
-                "annotations",
-                "gang-objects",
-                "pod-groups",
-                "device-taints",
-            }
-            | SUSPICION
-            | REQUESTS
-            | TOPOLOGIES,
+            {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG, GPU_QUOTA} | {*NAMES} - {"labels", "events"},
         ),
     ],
 )

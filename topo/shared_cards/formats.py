@@ -18,8 +18,8 @@ pkg/device/metax/protocol.go; tkestack/gpu-admission pkg/util/util.go and pkg/de
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from topo.model.errors import Refusal
 from topo.shared_cards.cards import Amount, Card, CardShare
@@ -35,6 +35,8 @@ MOST_CHARS = 256 * 1024
 """What an object's annotations may have together. Source: k8s.io/apimachinery, validation."""
 MOST = 1 << 40
 _FIELDS = 6
+
+T = TypeVar("T")
 
 
 def volcano_cards(text: str) -> tuple[Card, ...] | Refusal:
@@ -151,23 +153,25 @@ NO_SHARES: Shares = "", ()
 
 def node_cards(annotations: Mapping[str, str], domain: str) -> Cards | Refusal:
     """Return the family and the cards that the annotations of a node state; no cards for none."""
-    if text := annotations.get(f"{domain}/{METAX_NODE}"):
-        metax = metax_cards(text)
-        return metax if isinstance(metax, Refusal) else (METAX, metax)
-    if text := annotations.get(VOLCANO_NODE):
-        volcano = volcano_cards(text)
-        return volcano if isinstance(volcano, Refusal) else (VOLCANO, volcano)
-    return "", ()
+    metax = f"{domain}/{METAX_NODE}", METAX, metax_cards
+    return _first_stated(annotations, (metax, (VOLCANO_NODE, VOLCANO, volcano_cards)))
 
 
 def pod_shares(annotations: Mapping[str, str], domain: str) -> Shares | Refusal:
     """Return the family and the shares that the annotations of a pod state; none for none."""
-    if text := annotations.get(f"{domain}/{METAX_POD}"):
-        metax = metax_shares(text)
-        return metax if isinstance(metax, Refusal) else (METAX, metax)
-    if text := annotations.get(VOLCANO_POD):
-        volcano = volcano_shares(text)
-        return volcano if isinstance(volcano, Refusal) else (VOLCANO, volcano)
+    metax = f"{domain}/{METAX_POD}", METAX, metax_shares
+    return _first_stated(annotations, (metax, (VOLCANO_POD, VOLCANO, volcano_shares)))
+
+
+def _first_stated(
+    annotations: Mapping[str, str],
+    readers: Iterable[tuple[str, str, Callable[[str], tuple[T, ...] | Refusal]]],
+) -> tuple[str, tuple[T, ...]] | Refusal:
+    """Read the first of these annotations that is there: (annotation, family, its reader)."""
+    for key, family, read in readers:
+        if text := annotations.get(key):
+            found = read(text)
+            return found if isinstance(found, Refusal) else (family, found)
     return "", ()
 
 

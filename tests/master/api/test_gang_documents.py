@@ -15,6 +15,7 @@ from topo.model.ids import (
     Kind,
     NodeName,
 )
+from topo.model.rest.gangs import GangDocument
 from topo.model.rest.placements import InsideDocument
 from topo.model.rest.topology import NodeReasonDocument
 from topo.placement.capacity.host import Host
@@ -62,6 +63,11 @@ def all_well(_: NodeName) -> tuple[NodeReasonDocument, ...]:
     return ()
 
 
+def document(found: Gang, where: GangStatus, now_s: float = 10.0) -> GangDocument:
+    summary = gang_summary(found, where, now_s, all_well)
+    return gang_document(summary, found, where, host, kinds=TREE, history=NO_HISTORY)
+
+
 def test_a_job_tells_what_it_lost_while_it_runs_and_since_when() -> None:
     """Of the nodes of its bound pods, each once; not of those that it is only planned on."""
     found = gang(
@@ -95,14 +101,7 @@ def test_each_pod_is_as_far_as_it_is_and_each_group_in_the_deepest_domain_it_sha
         member(3, node=NODES[3], finished=True),
     )
     where = stands(found, places=tuple(enumerate(NODES[:3])))
-    told = gang_document(
-        gang_summary(found, where, 12.5, all_well),
-        found,
-        where,
-        host,
-        kinds=TREE,
-        history=NO_HISTORY,
-    )
+    told = document(found, where, 12.5)
     assert [pod["state"] for pod in told["members"]] == [
         "bound",
         "nominated",
@@ -127,14 +126,7 @@ def test_a_gang_whose_wait_is_over_is_shown_by_the_terms_that_it_has_by_now() ->
 def test_a_group_beyond_one_dragonfly_is_in_the_switchbox_and_an_unknown_node_in_nothing() -> None:
     found = gang(*(member(rank) for rank in range(4)), group_size=32)
     where = stands(found, places=tuple(enumerate([*NODES[:3], NodeName("n9")])))
-    (group,) = gang_document(
-        gang_summary(found, where, 10.0, all_well),
-        found,
-        where,
-        host,
-        kinds=TREE,
-        history=NO_HISTORY,
-    )["groups"]
+    (group,) = document(found, where)["groups"]
     assert [domain["path"] for domain in group["domains"]] == [("box",)]
     assert [pods["name"] for pods in group["nodes"]] == ["n0", "n1", "n2", "n9"]
 
@@ -148,14 +140,7 @@ def test_which_nodes_it_may_have_is_told_as_a_placement_asks_it() -> None:
     )
     found = replace(asked, request=replace(asked.request, eligible=eligible))
     where = stands(found)
-    told = gang_document(
-        gang_summary(found, where, 10.0, all_well),
-        found,
-        where,
-        host,
-        kinds=TREE,
-        history=NO_HISTORY,
-    )
+    told = document(found, where)
     assert told["selector"] == {"a": "b"}
     assert told["tolerations"] == list(map(asdict, eligible.tolerations))
     assert told["exclude"] == ["n9", "n10"]

@@ -1,6 +1,8 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
 """`topo sim`: simulated clusters, on disk, as a cluster manager, and under jobs."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -74,8 +76,6 @@ def clustermanager(
     import asyncio
 
     from topo.cli import worlds
-    from topo.cli.exit_codes import CliError, Exit
-    from topo.model.errors import Refusal
     from topo.sim.clustermanager.server import SimulatorSettings, serve
     from topo.sim.worlds.presets import managed_topology
 
@@ -86,14 +86,8 @@ def clustermanager(
         control_port=control_port,
         token_ttl_s=token_ttl,
     )
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
+    with _serving(directory, port):
         asyncio.run(serve(settings))
-    except OSError as error:
-        refusal = Refusal(
-            str(error.strerror or error), f"{directory}, port {port}", "choose others"
-        )
-        raise CliError(Exit.FINDING, refusal) from None
 
 
 @app.command()
@@ -116,8 +110,6 @@ def kubernetes(
     import asyncio
 
     from topo.cli import worlds
-    from topo.cli.exit_codes import CliError, Exit
-    from topo.model.errors import Refusal
     from topo.sim.kubernetes.access import NAMESPACE, prepare_access
     from topo.sim.kubernetes.install import ADMISSION
     from topo.sim.kubernetes.server import LOOPBACK, KubernetesSettings, serve
@@ -128,14 +120,23 @@ def kubernetes(
         port=port,
         services={(NAMESPACE, ADMISSION): (LOOPBACK, admission_port)},
     )
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
+    with _serving(directory, port):
         prepare_access(directory, LOOPBACK, port)
         asyncio.run(serve(settings))
+
+
+@contextmanager
+def _serving(directory: Path, port: int) -> Iterator[None]:
+    """Make the directory of a simulated service; tell which part of the machine refuses it."""
+    from topo.cli.exit_codes import CliError, Exit
+    from topo.model.errors import Refusal
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
-        refusal = Refusal(
-            str(error.strerror or error), f"{directory}, port {port}", "choose others"
-        )
+        what = str(error.strerror or error)
+        refusal = Refusal(what, f"{directory}, port {port}", "choose others")
         raise CliError(Exit.FINDING, refusal) from None
 
 
