@@ -4,6 +4,7 @@
     nodes    n1,n2;n5,n6:2        a group between semicolons, a node between commas, with its pods
     mode     required
     gpuType  MXC550
+    inside   leaf spine-1/leaf-a of scale-out    of the kind that all of it must be within
 
 A leader that finds the request provisioned and no booking of it books the same nodes again. Long
 lists go on in `nodes-2`, `nodes-3`: a detail has at most 32,768 characters (the definition of the
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from topo.model.ids import NodeName
 from topo.placement.job.plan import Pods
 
-GROUPS, NODES, MODE, GPU_TYPE = "groups", "nodes", "mode", "gpuType"
+GROUPS, NODES, MODE, GPU_TYPE, INSIDE = "groups", "nodes", "mode", "gpuType", "inside"
 MOST_CHARS = 32_768
 MOST_NODE_DETAILS = 40
 _NODE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?)(?::([1-9][0-9]{0,4}))?", re.ASCII)

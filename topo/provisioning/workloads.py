@@ -28,7 +28,7 @@ from topo.provisioning.course import (
     RequestUid,
 )
 from topo.provisioning.messages import WriteStatus
-from topo.provisioning.record import GROUPS
+from topo.provisioning.record import GROUPS, INSIDE
 
 HELD_S, WAITING_S = 604_800, 60
 """How long a job is held before its quota, and how long one with quota waits for groups: its quota
@@ -120,8 +120,10 @@ def check_message(asked: WriteStatus) -> str:
     """Return the message of a check."""
     if asked.phase is Phase.ACCEPTED:
         return f"{WAITS}: {asked.text}" if asked.text else WAITS
-    groups = dict(asked.details).get(GROUPS, "") if asked.hold else ""
-    return f"{asked.text}: {groups}" if groups else asked.text
+    details = dict(asked.details) if asked.hold else {}
+    groups, inside = details.get(GROUPS, ""), details.get(INSIDE, "")
+    text = f"{asked.text}, inside {inside}" if inside else asked.text
+    return f"{text}: {groups}" if groups else text
 
 
 def _request(

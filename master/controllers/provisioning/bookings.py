@@ -19,11 +19,19 @@ from topo.model.words import counted
 from topo.placement.booking.confirm import confirm_groups
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased
 from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRefused, HoldRequest, shortage
+from topo.placement.capacity.other_fabrics import in_words, shared_group
 from topo.placement.capacity.pod_room import PodRoom
 from topo.placement.job.plan import Pods
 from topo.provisioning.course import RequestUid
 from topo.provisioning.messages import Book, Held, NoRoom, Rebook
-from topo.provisioning.record import GPU_TYPE, GROUPS, MODE, node_details, shown_groups
+from topo.provisioning.record import (
+    GPU_TYPE,
+    GROUPS,
+    INSIDE,
+    MODE,
+    node_details,
+    shown_groups,
+)
 from topo.provisioning.terms import Terms
 
 
@@ -196,6 +204,7 @@ class RequestBookings:
             MODE: hold.mode.value,
             **({GPU_TYPE: hold.gpu_type} if hold.gpu_type else {}),
             **self._common_labels(hold),
+            **self._inside(hold),
         }
         deadline_s = hold.deadline_s if hold.deadline_s is not None else float("inf")
         until_s = self.server_now() + deadline_s - self.state.clock()
@@ -206,6 +215,13 @@ class RequestBookings:
         hosts = [self.state.capacity.host(node) for node, _ in pods]
         paths = (tuple(map(str, host.path)) for host in hosts if host is not None and host.path)
         return list(dict.fromkeys(paths))
+
+    def _inside(self, hold: Hold) -> dict[str, str]:
+        """Return the group of the kind that its job must be within, in words."""
+        capacity = self.state.capacity
+        hosts = filter(None, map(capacity.host, hold.gpus))
+        shared = shared_group(hosts, hold.wish.request.within, capacity.kinds())
+        return {} if shared is None else {INSIDE: in_words(shared)}
 
     def _common_labels(self, hold: Hold) -> dict[str, str]:
         """Return the name of the group of each kind that all of the nodes are in, as labelled."""

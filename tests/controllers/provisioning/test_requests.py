@@ -66,10 +66,12 @@ async def test_a_request_gets_whole_groups_is_told_their_names_and_ends_to_the_s
 async def test_the_size_of_a_group_may_stand_on_the_template():
     cluster = RequestCluster()
     async with cluster.master():
-        cluster.template(**{"metax-tech.com/gpu-group-size": "16"})
+        within = {"metax-tech.com/gpu-group-within": "switchbox"}
+        cluster.template(**{"metax-tech.com/gpu-group-size": "16"}, **within)
         cluster.ask("one", 2)
         await until(lambda: "Provisioned" in cluster.true("one"))
         assert {*cluster.details("one")["nodes"].split(",")} in FLIES
+        assert cluster.details("one")["inside"] == "switchbox switchbox-1"
 
 
 async def test_a_request_without_room_waits_says_why_and_fails_with_the_smallest_change():
