@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench import report
-from bench.discovery import core, documents, loop_blocks
+from bench.discovery import core, documents, fabric_dump, loop_blocks
 from bench.figure import Figure
 from bench.kubernetes import node_list, writes
 from bench.machine import environment
@@ -35,6 +35,7 @@ Benchmark = Callable[[Scale, Progress], Iterator[Figure]]
 BENCHMARKS: Mapping[str, Benchmark] = {
     "core": core.measure,
     "documents": documents.measure,
+    "fabric_dump": fabric_dump.measure,
     "http": http.measure,
     "node_list": node_list.measure,
     "loop_blocks": loop_blocks.measure,

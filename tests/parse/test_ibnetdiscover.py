@@ -113,6 +113,36 @@ def test_two_dumps_that_differ_in_one_text_are_refused_with_the_line() -> None:
     assert "a file of its own" in again.fix
 
 
+def test_a_port_with_two_far_ends_is_refused_with_the_line_of_its_device() -> None:
+    text = pairs(2).text()
+    block, port = text.index("\nSwitch") + 1, text.index("\n[1]") + 1
+    line = text[port : text.index("\n", port) + 1]
+    other = line.replace('"[1]', '"[2]')
+    found = refused(text[:port] + other + text[port:])
+    assert "port 1 of" in found.what
+    assert "two far ends" in found.what
+    assert found.where == f"line {text.count(chr(10), 0, block) + 1}"
+    assert understood(text[:port] + line + text[port:]).facts == understood(text).facts
+
+
+@pytest.mark.parametrize(
+    "line", ["[1] nothing", "[x", "Switch", "Ca 1", "garbage", "vendid=", " #"]
+)
+@pytest.mark.parametrize("mark", ["#\n", "\nSwitch", "\n[2]", "\nsysimgguid", "\nCa"])
+def test_a_line_that_is_none_of_the_tool_is_refused_with_its_number(line: str, mark: str) -> None:
+    text = pairs(2).text()
+    at = text.rindex(mark) + len(mark) - len(mark.lstrip("\n"))
+    found = refused(text[:at] + line + "\n" + text[at:])
+    assert found.where == f"line {text.count(chr(10), 0, at) + 1}"
+    assert refused(line + "\n" + text).where == "line 1"
+
+
+def test_a_port_without_a_device_is_refused() -> None:
+    text = pairs(2).text()
+    port = text.index("\n[1]") + 1
+    assert refused(text[port : text.index("\n", port) + 1] + text).where == "line 1"
+
+
 def test_a_folded_line_and_a_line_of_another_tool_are_refused_with_their_number() -> None:
     text = pairs(1).text()
     folded = text.replace(" lid 7 4xNDR", "\n lid 7 4xNDR", 1)

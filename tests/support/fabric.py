@@ -36,6 +36,8 @@ class Fabric:
 
     devices: dict[str, Device] = field(default_factory=dict)
     ends: dict[tuple[str, int], tuple[str, int, str]] = field(default_factory=dict)
+    _taken: dict[str, int] = field(default_factory=dict)
+    """By GUID a number of ports from the first one that all have a cable."""
 
     def switch(self, name: str, ports: int = 65) -> str:
         """A switch with an aggregation node in its last port, as Quantum-2 has; its GUID."""
@@ -67,12 +69,16 @@ class Fabric:
 
     def free_port(self, guid: str) -> int:
         """The least port without a cable."""
-        return next(n for n in range(1, self.devices[guid].ports) if (guid, n) not in self.ends)
+        ports = range(self._taken.get(guid, 0) + 1, self.devices[guid].ports)
+        found = next(number for number in ports if (guid, number) not in self.ends)
+        self._taken[guid] = found - 1
+        return found
 
     def cut(self, guid: str, port: int = 1) -> None:
         """Take a cable out; an adapter without one is in no dump."""
         far, far_port, _ = self.ends.pop((guid, port))
         del self.ends[far, far_port]
+        self._taken.clear()
 
     def dump(self, start: str, made: str = MADE) -> str:
         """The output of ibnetdiscover on the host of this adapter."""
@@ -154,7 +160,8 @@ def rails(units: Sequence[Sequence[str]], rails_: int, spines: int = 1) -> Built
     fabric = Fabric()
     adapters: dict[str, list[str]] = {}
     leaves: dict[str, str] = {}
-    tops = [fabric.switch(f"ib-spine-{number:02}") for number in range(1, spines + 1)]
+    ports = max(65, len(units) * rails_ + 1)
+    tops = [fabric.switch(f"ib-spine-{number:02}", ports) for number in range(1, spines + 1)]
     for number, hosts in enumerate(units, start=1):
         for rail in range(1, rails_ + 1):
             name = f"ib-su{number}-leaf-{rail:02}"

@@ -11,7 +11,9 @@ Why a cut text does not pass for a small fabric: every device that a block names
 own, every cable is in both, and no switch is found but by a cable. What differs is counted in
 `missing`. What a cut text says is true nevertheless: a switch's block names all adapters at it.
 
-Cost: O(len(text)); a dump of 80,000 adapters has some 32 MB and takes about two seconds.
+Cost: O(len(text)). A dump of 80,000 adapters and as many cables between switches has 40 MB and
+takes about one and a half seconds (`bench/discovery/fabric_dump.py`): one search looks at all lines
+of a block, and what is kept for a line is a plain tuple, which the collector need not look at.
 
 Example: `Switch 65 "S-a…"` with `[1] "H-1…"[1]` and `Ca 1 "H-1…"` with `[1](1…) "S-a…"[1]`: one
 switch, one adapter, one cable. Without the second block the adapter is known by the switch alone.
@@ -21,10 +23,11 @@ Source: infiniband-diags, `ibnetdiscover.c`, versions 44 and 65, whose lines are
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain, islice
 from sys import intern
 
 from topo.facts.reading.text import WHOLE_TEXT, bounded, shorten
@@ -36,31 +39,36 @@ from topo.model.words import counted
 FORMAT = "ibnetdiscover"
 COMMAND = "ibnetdiscover"
 TITLE: re.Pattern[str] = re.compile(r"^# Topology file: generated on (.{1,60})$", re.MULTILINE)
-_HEADER: re.Pattern[str] = re.compile(
-    r'(?:Switch|Ca|Rt)[ \t]+([0-9]{1,4})[ \t]+"([SHR])-([0-9a-f]{1,16})"[ \t]*#[ \t]*"(.*)"'
-)
 _NUMBER = r"\[([0-9]{1,4})\](?:\[ext [0-9]{1,4}\])?(?:\([0-9a-f]{1,16}\))?[ \t]*"
 """A port: `-g` adds the number that is printed on the chassis, adapters have a GUID for each."""
 _PORT = re.compile(
-    rf'{_NUMBER}"([SHR])-([0-9a-f]{{1,16}})"{_NUMBER}'
+    rf'\n{_NUMBER}"([SHR])-([0-9a-f]{{1,16}})"{_NUMBER}'
     r'#[ \t]*(?:lid [0-9]+ lmc [0-9]+ )?"(.*)" lid [0-9]+ ([0-9?]{1,2}x?[A-Z0-9?]{1,8})'
 )
+_HEADER = re.compile(
+    r"\n(?:sysimgguid=0x([0-9a-f]{1,16})\n(?:switch|ca|rt)guid=.*\n)?"
+    r'(?:Switch|Ca|Rt)[ \t]+([0-9]{1,4})[ \t]+"([SHR])-([0-9a-f]{1,16})"[ \t]*#[ \t]*"(.*)"'
+)
+_PORT_MARK = "\n["
+_UNREAD = re.compile(
+    r"\n(?!\n|\Z|\[|#|(?:vendid|devid|sysimgguid|switchguid|caguid|rtguid)=0x[0-9a-f]"
+    rf"|Non-Chassis Nodes|Chassis [0-9]|DR path |{_HEADER.pattern[2:]})"
+)
+"""A line that is none of the tool, but for those of ports, which are counted block by block.
+
+Passed over are comments, ids that are not used, titles of `-g` and lines that `-s` mixes in.
+"""
 _RECOGNISED = re.compile(
     r'^# Topology file: generated on|^(?:Switch|Ca|Rt)[ \t]+[0-9]+[ \t]+"[SHR]-', re.MULTILINE
 )
-_SYSTEM = re.compile(r"sysimgguid=0x([0-9a-f]{1,16})")
-_PASSED_OVER = re.compile(
-    r"#|(?:vendid|devid|switchguid|caguid|rtguid)=0x[0-9a-f]"
-    r"|Non-Chassis Nodes|Chassis [0-9]|DR path "
-)
-"""Comments, ids that are not used, titles of `-g`, lines that `-s` mixes in."""
 _SWITCH_NAME = re.compile(r"[^;]*;([^:;]{1,200})(?::.*)?")
 """`MF0;ib-leaf-01:MQM9700/U1` is what the driver of a managed switch makes of its name."""
-_HEADS = frozenset("SCR")
 _AGGREGATION = "Aggregation Node"
 _FIX = f"give the output of `{COMMAND}` without -p, -l, -H, -S and -R"
 _ONE_DUMP = "give each dump as a file of its own"
 _BLOCKLESS = Refusal("no block of a switch or an adapter", WHOLE_TEXT, _FIX)
+_Cabled = Sequence[tuple[str, ...]]
+"""The groups of each line of a port."""
 _TITLES = {"S": "switch", "H": "adapter", "R": "router"}
 
 
@@ -68,15 +76,16 @@ _TITLES = {"S": "switch", "H": "adapter", "R": "router"}
 class _Block:
     """A device with a block: S, H or R, what it calls itself, and what is at its ports.
 
-    `system` is the GUID of the machine that it is a part of, `line` where its block begins.
+    `system` is the GUID of the machine that it is a part of, `begin` where its header stands. At
+    the end of a cable are a device, its port and the rate.
     """
 
     kind: str
     name: str
     ports: int
     system: str
-    line: int
-    ends: dict[int, tuple[Port, str]] = field(default_factory=dict)
+    begin: int
+    ends: dict[int, tuple[Guid, int, str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -118,7 +127,7 @@ def read(text: str) -> ParsedProbe | Refusal:
         return blocks
     if not blocks.devices:
         return _BLOCKLESS
-    if (refusal := _contradiction(blocks)) is not None:
+    if (refusal := _contradiction(text, blocks)) is not None:
         return refusal
     warnings: list[str] = []
     if blocks.repeated:
@@ -137,44 +146,71 @@ def switch_name(description: str) -> str:
 
 def _blocks(text: str) -> _Described | Refusal:
     """Return what the lines say; O(len(text))."""
-    found, device, system = _Described(), None, ""
-    for number, line in enumerate(text.split("\n"), start=1):
-        first = line[:1]
-        if first == "[":
-            match = _PORT.match(line)
-            if match is None or device is None:
-                return _unread(number)
-            port, kind, far, far_port, name, rate = match.groups()
-            guid = found.guid(far)
-            end = Port(guid, int(far_port)), intern(rate)
-            if device.ends.setdefault(int(port), end) != end:
-                what = f"port {port} of {device.name!r} has two far ends"
-                return Refusal(what, f"line {number}", _ONE_DUMP)
-            if guid not in found.named:
-                found.named[guid] = (kind, name)
-        elif first in _HEADS and (match := _HEADER.match(line)):
-            ports, kind, digits, name = match.groups()
-            device, system = _Block(kind, shorten(name), int(ports), system, number), ""
-            found.add(found.guid(digits), device)
-        elif first == "s" and (match := _SYSTEM.match(line)):
-            system = match.group(1).zfill(16)
-        elif first and not _PASSED_OVER.match(line):
-            return _unread(number)
+    lines = "\n" + text  # each pattern begins with the end of a line, which is found fast
+    if (unread := _UNREAD.search(lines)) is not None:
+        return _unread(text, unread.start())
+    first = _HEADER.search(lines)
+    if (stray := lines.find(_PORT_MARK, 0, first.start() if first else None)) >= 0:
+        return _unread(text, stray)
+    found = _Described()
+    guid_of, named = found.guid, found.named
+    nexts = islice(_HEADER.finditer(lines), 1, None)
+    ends_at = chain((head.start() for head in nexts), (len(lines),))
+    for head, end in zip(_HEADER.finditer(lines), ends_at, strict=False):
+        system, ports, kind, digits, name = head.groups()
+        begin = head.end()
+        cabled = _PORT.findall(lines, begin, end)
+        if len(cabled) != lines.count(_PORT_MARK, begin, end):
+            return _unread(text, _unread_port(lines, begin))
+        owner = system.zfill(16) if system else ""
+        device = _Block(kind, shorten(name), int(ports), owner, head.start(2))
+        found.add(guid_of(digits), device)
+        ends = device.ends
+        for port, far_kind, far_digits, far_port, far_name, rate in cabled:
+            far = guid_of(far_digits)
+            ends[int(port)] = far, int(far_port), intern(rate)
+            if far not in named:
+                named[far] = far_kind, far_name
+        if len(ends) < len(cabled) and (refusal := _repeated_port(text, device, cabled)):
+            return refusal
     return found
 
 
-def _unread(number: int) -> Refusal:
+def _repeated_port(text: str, device: _Block, cabled: _Cabled) -> Refusal | None:
+    """Return the refusal of a device of which a port names two far ends; None without one."""
+    for port, _, digits, far_port, _, rate in cabled:
+        far, number, kept_rate = device.ends[int(port)]
+        if (far, number, kept_rate) != (digits.zfill(16), int(far_port), rate):
+            what = f"port {port} of {device.name!r} has two far ends"
+            return Refusal(what, _line(text, device.begin), _ONE_DUMP)
+    return None
+
+
+def _unread_port(lines: str, begin: int) -> int:
+    """Return where the first line of a port stands from there that cannot be read."""
+    while _PORT.match(lines, found := lines.index(_PORT_MARK, begin)):
+        begin = found + 1
+    return found
+
+
+def _unread(text: str, position: int) -> Refusal:
     """Return the refusal of a line, without its words: the file may be a secret of somebody."""
-    return Refusal(f"this line is none of {FORMAT}", f"line {number}", _FIX)
+    return Refusal(f"this line is none of {FORMAT}", _line(text, position), _FIX)
 
 
-def _contradiction(blocks: _Described) -> Refusal | None:
+def _line(text: str, position: int) -> str:
+    """Return where a character is, as refusals say it."""
+    return f"line {text.count(chr(10), 0, position) + 1}"
+
+
+def _contradiction(text: str, blocks: _Described) -> Refusal | None:
     """Return the first device with two blocks that differ; None without one."""
     for guid, again in blocks.repeated:
         first = blocks.devices[guid]
         if (again.kind, again.ends) != (first.kind, first.ends):
-            what = f"{again.name!r} has another block in line {first.line}, and they differ"
-            return Refusal(what, f"line {again.line}", _ONE_DUMP)
+            where = _line(text, first.begin)
+            what = f"{again.name!r} has another block in {where}, and they differ"
+            return Refusal(what, _line(text, again.begin), _ONE_DUMP)
     return None
 
 
@@ -210,20 +246,21 @@ def _cables(
     found: list[Cable] = []
     halves = moved = 0
     for guid in sorted(devices.keys() - inside):
-        for number, (far, rate) in sorted(devices[guid].ends.items()):
-            if far.device in inside:
+        for number, (far, far_port, rate) in sorted(devices[guid].ends.items()):
+            other = devices.get(far)
+            back = other.ends.get(far_port) if other is not None else None
+            if far in inside:
                 continue
-            other = devices.get(far.device)
-            back = other.ends.get(far.number) if other is not None else None
-            here = Port(guid, number)
             if back is None:
                 halves += other is not None
-                found.append(Cable(min(here, far), max(here, far), rate))
-            elif back[0] != here:
+                ends = Port(guid, number), Port(far, far_port)
+                found.append(Cable(min(ends), max(ends), rate))
+            elif back[0] != guid or back[1] != number:
                 moved += 1
-            elif here < far:  # seen from the other end, it is the same cable
-                slower = rate if rate == back[1] else min(rate, back[1], key=gbps)
-                found.append(Cable(here, far, slower))
+            elif guid < far or (guid == far and number < far_port):
+                # Seen from the other end, it is the same cable.
+                slower = rate if rate == back[2] else min(rate, back[2], key=gbps)
+                found.append(Cable(Port(guid, number), Port(far, far_port), slower))
     if moved:
         warnings.append(f"{counted(moved, 'port')} name a far end that names another one")
     return tuple(sorted(found)), halves
