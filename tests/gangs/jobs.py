@@ -28,6 +28,8 @@ class Job:
     ungated: str = ""
     is_late: bool = False
     """Whether its controller makes some of its pods only once others run."""
+    is_elastic: bool = False
+    """Whether its pods may come and go while others run."""
 
 
 def job(name: str, pods: int, size: int | None = 16, **more: object) -> Job:

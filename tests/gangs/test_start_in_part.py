@@ -45,6 +45,27 @@ def test_with_room_for_all_they_start_together() -> None:
     assert status(leader).state is GangState.BOUND
 
 
+def test_one_whose_pods_come_and_go_is_told_what_its_further_pods_wait_for() -> None:
+    """A Deployment that scales: what runs stays, and the others have no room."""
+    cluster, leader = led(2)
+    filled(cluster, 1)
+    cluster.submit(job("a", 2, at_least=1, binding=Binding.PIECEMEAL, is_elastic=True))
+    leader.settle()
+    before = cluster.bound(A)
+    cluster.jobs[A] = job("a", 4, at_least=1, binding=Binding.PIECEMEAL, is_elastic=True)
+    for rank in (2, 3):
+        cluster.create(A, rank)
+    leader.settle()
+    assert cluster.bound(A) == before
+    found = status(leader)
+    assert found.state is GangState.GROWING
+    assert found.text.startswith("2 of 4 pods run; for the others: ")
+    for name in sorted(cluster.foreign):
+        cluster.leave(name)
+    leader.settle()
+    assert len(cluster.bound(A)) == 4
+
+
 @pytest.mark.parametrize(("at_least", "started"), [(2, 2), (3, 4), (4, 4)])
 def test_without_it_whole_groups_of_enough_pods_start_and_the_others_follow_by_groups(
     at_least: int, started: int

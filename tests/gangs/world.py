@@ -181,6 +181,7 @@ class Cluster:
             binding=job.binding,
             request=job.request,
             at_least=job.at_least or job.request.pods,
+            is_elastic=job.is_elastic,
             priority=job.priority,
             created_s=job.created_s,
             wait_s=job.wait_s,

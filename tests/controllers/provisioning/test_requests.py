@@ -156,6 +156,20 @@ async def test_a_booking_whose_node_is_closed_is_revoked_and_given_back():
         assert not master.booked
 
 
+async def test_a_booking_is_revoked_where_a_pod_that_nobody_places_takes_its_gpus():
+    cluster = RequestCluster()
+    async with cluster.master() as master:
+        cluster.template()
+        cluster.ask("one", 2, **{"gpu-group-size": "16"})
+        await until(lambda: "Provisioned" in cluster.true("one"))
+        node = cluster.details("one")["nodes"].split(",")[0]
+        cluster.take(node)
+        await asyncio.sleep(5)
+        assert cluster.true("one") == ["Accepted", "Provisioned", "CapacityRevoked"]
+        assert node in cluster.conditions("one")["CapacityRevoked"]["message"]
+        assert not master.booked
+
+
 async def test_a_booking_is_revoked_where_a_cable_no_longer_joins_its_group():
     cluster = RequestCluster()
     async with cluster.master() as master:
