@@ -12,7 +12,7 @@ native job, whose nodes Volcano chooses, the job itself is stamped too, so that 
 the default changes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -190,8 +190,12 @@ def _sliced(
     if key := kueue_slices.chosen_by_user(gang.templates, slices):
         return LeftAlone(_OF_KUEUE.format(key=key, size=keys.size))
     more = {keys.way: Way.NATIVE.value, **slices}
+    replaced: Sequence[Operation] = ()
+    warnings = [gang.warning] if gang.warning else []
     if kueue_slices.SLICE_LEVEL in slices:
         more[keys.topology_key] = slices[kueue_slices.SLICE_LEVEL]
+        replaced, forbidden = kueue_slices.replacements(job, gang.templates)
+        warnings += forbidden
     first = {each.path: kueue_slices.first_index(each) for each in gang.templates}
     wanted = (
         (at, {**values, **more, **first[at]}) for at, values in pod_annotations(gang, asked, keys)
@@ -200,11 +204,11 @@ def _sliced(
         *patch_of(job, parts, wanted, keys),
         *scheduling_groups.without_copied_group(parts.single, keys),
         *without(job, parts, (keys.pod_group,)),
+        *replaced,
     )
-    warnings = (gang.warning,) if gang.warning else ()
     if gang.terms.wait_s is not None:
-        warnings = (*warnings, f"{keys.wait} does nothing here: what Kueue is asked for stays")
-    return AdmissionOutcome(Result.STAMPED, patch, warnings)
+        warnings.append(f"{keys.wait} does nothing here: what Kueue is asked for stays")
+    return AdmissionOutcome(Result.STAMPED, patch, tuple(warnings))
 
 
 def _native_group(

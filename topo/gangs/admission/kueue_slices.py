@@ -12,8 +12,13 @@ the index of the first one (pod-index-offset). It does this only on a flavor wit
 only preferred are no slices, which are always required: the pods are as near as there is room, from
 the level of the group up (podset-preferred-topology).
 
+While two pods have one index Kueue assigns its nodes in the order in which it finds the pods, and a
+group is split. By default a Job makes the next pod of an index while the one before still ends, as
+many do after a preemption; here it waits until that one is gone (`podReplacementPolicy: Failed`).
+
 Sources: Kueue v0.19.2, apis/kueue/v1beta2/topology_types.go, pkg/controller/jobframework/
-tas_validation.go, pkg/controller/tas/topology_ungater.go, `PodSets` of pkg/controller/jobs/*;
+tas_validation.go, `readRanksIfAvailable` of pkg/controller/tas/topology_ungater.go, `PodSets` of
+pkg/controller/jobs/*;
 `kueue.x-k8s.io/queue-name` in pkg/controller/constants.
 """
 
@@ -28,8 +33,8 @@ from topo.gangs.annotation_keys import (
     MOST_GATE_CHARS,
     holders,
 )
-from topo.gangs.job_kinds.templates import JobParts, Template
-from topo.gangs.json_patch import Operation, entries, mapping, sequence
+from topo.gangs.job_kinds.templates import JobParts, Template, field_path
+from topo.gangs.json_patch import Operation, entries, mapping, member, sequence
 from topo.gangs.native import kinds, lowest_tier_for, tier_of_kind
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
@@ -49,6 +54,9 @@ _SLICED = {
 }
 """The kinds of which each template is one pod set, whose pods Kueue knows by an index. Workers of
 Ray have none for it, and each pod of a Deployment is a workload of its own."""
+_MADE_OF_JOBS = {("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "JobSet")}
+"""The kinds of which each template is in the spec of a batch Job."""
+_REPLACEMENT, _ONCE_GONE = "podReplacementPolicy", "Failed"
 _RELAYING = "TrainJob"
 _ADMITTED_ABOVE = frozenset({_RELAYING, "RayJob", "RayService"})
 """What is made of one of these is a part of it, with no quota of its own."""
@@ -147,6 +155,25 @@ def podset_slices(
             return Refusal(what, places[keys.within], f"write {' or '.join(kinds(rules.tiers))}")
         found[REQUIRED if is_required else PREFERRED] = rules.label_keys[terms.within]
     return found
+
+
+def replacements(
+    job: Mapping[str, Any], templates: Sequence[Template]
+) -> tuple[list[Operation], list[str]]:
+    """Return what has pods replaced only once they are gone, and warnings where users forbid it."""
+    operations: list[Operation] = []
+    warnings: list[str] = []
+    if (job.get("apiVersion"), job.get("kind")) not in _MADE_OF_JOBS:
+        return operations, warnings
+    for each in templates:
+        at = each.path[:-1]
+        policy = member(job, (*at, _REPLACEMENT))
+        if policy is None:
+            operations += entries(job, at, {_REPLACEMENT: _ONCE_GONE})
+        elif policy != _ONCE_GONE:
+            where = field_path((*at, _REPLACEMENT))
+            warnings.append(f"{where}: write {_ONCE_GONE}, or Kueue may split groups as pods end")
+    return operations, warnings
 
 
 def first_index(template: Template) -> dict[str, str]:
