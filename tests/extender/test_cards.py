@@ -21,3 +21,21 @@ def test_memory_of_a_shared_card_is_gib_where_it_is_bare_and_else_as_its_unit_sa
     )
     assert found is not None
     assert found.each[1:] == (20, mib)
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "each"),
+    [("50", "3000", (1, 50, 3000)), ("", "3000", (1, 0, 3000)), ("", "", (1, 0, 0))],
+)
+def test_the_pods_of_volcanos_page_are_read(
+    cores: str, memory: str, each: tuple[int, int, int]
+) -> None:
+    """docs/user-guide/how_to_use_volcano_vgpu.md of v1.15: cores and memory are optional."""
+    stated = {"number": "1", "cores": cores, "memory": memory}
+    limits = {f"volcano.sh/vgpu-{name}": value for name, value in stated.items() if value}
+    container = {"resources": {"limits": limits}}
+    found = asked_card(
+        Asked({"spec": {"containers": [container]}}, (), {}, False), "metax-tech.com"
+    )
+    assert found is not None
+    assert (found.number, found.each) == (1, each)

@@ -203,6 +203,14 @@ def test_a_whole_card_with_less_memory_than_is_asked_for_is_not_chosen() -> None
     assert choose(node(100), asked, CardPolicy.BINPACK) is None
 
 
+@pytest.mark.parametrize("family", [VOLCANO, METAX])
+def test_a_pod_that_names_no_memory_gets_a_card_of_which_no_memory_is_taken(family: str) -> None:
+    asked = card_request(BY_NAME[family], 1, 30, 0)
+    assert isinstance(asked, CardRequest)
+    assert choose(node(40, 100, family=family), asked, CardPolicy.BINPACK) == (("c1",), "binpack")
+    assert choose(node(40, 70, family=family), asked, CardPolicy.BINPACK) is None
+
+
 def test_cards_that_pods_have_without_saying_which_are_not_given_again() -> None:
     idle = node(100, 100, 100, 100, family=GPU_MANAGER)
     found = idle._replace(unassigned=Amount(0, 200, 0))

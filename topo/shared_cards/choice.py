@@ -55,7 +55,7 @@ def fits(usage: CardUsage, request: CardRequest) -> bool:
     cores, memory = left(usage)
     # Volcano and HAMi: nothing joins a card whose cores are all taken.
     is_full = total.cores > 0 and not cores
-    return not is_full and cores >= each.cores and memory >= each.memory
+    return not is_full and cores >= each.cores and memory >= (each.memory or total.memory)
 
 
 def left(usage: CardUsage) -> tuple[int, int]:

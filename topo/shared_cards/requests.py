@@ -3,7 +3,9 @@
 GPUManager takes less than a card (with memory), or whole cards in hundreds: 250 is refused, as are
 parts of a card without memory, which it hands out to nobody.
 Source: tkestack/gpu-manager README.md ("must be <100 or a multiple of 100"), and gpu-admission
-pkg/util/util.go, `IsGPURequiredPod`. Volcano and MetaX share each of `number` cards alike.
+pkg/util/util.go, `IsGPURequiredPod`. Volcano and MetaX share each of `number` cards alike; who
+names no memory asks for all of a card's. Source: volcano v1.15 pkg/scheduler/api/devices/util.go,
+`ExtractResourceRequest`; HAMi pkg/device/metax/sdevice.go, `GenerateResourceRequests`.
 """
 
 from dataclasses import dataclass
@@ -17,7 +19,10 @@ MOST_CARDS = 128
 
 @dataclass(frozen=True, slots=True)
 class CardRequest:
-    """`number` cards, `each` of each of them. `is_whole`: no other pod may have a part of them."""
+    """`number` cards, `each` of each of them. `is_whole`: no other pod may have a part of them.
+
+    A part without memory is one with all memory of a card.
+    """
 
     family: str
     number: int

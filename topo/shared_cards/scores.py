@@ -29,7 +29,7 @@ _ANY = 1 << 62
 class _Numbers:
     """The cards of a node as numbers.
 
-    `parts`: cores, memory and shares left of each card that takes parts, the fullest first.
+    `parts`: of each card that takes parts cores and memory left, and all memory, fullest first.
     `whole`: the memory of each idle card that takes a pod alone; `idle` counts all idle ones.
     `most_cores` is what pods may have together, where some have cards that nobody names.
     """
@@ -54,8 +54,8 @@ class _Numbers:
                 self.idle if sum(each >= least for each in self.whole) >= request.number else None
             )
         first, missing = None, 1 if is_managers else request.number
-        for has_cores, has_memory, has_shares in self.parts:
-            if has_cores >= cores and has_memory >= memory and has_shares:
+        for has_cores, has_memory, all_memory in self.parts:
+            if has_cores >= cores and has_memory >= (memory or all_memory):
                 first = has_cores if first is None else first
                 missing -= 1
                 if not missing:
@@ -68,13 +68,13 @@ def _numbers(found: NodeCards) -> _Numbers:
     parts = []
     for usage in healthy:
         total, (cores, memory) = usage.card.total, left(usage)
-        if total.cores and not cores:
-            continue  # nothing joins it
-        is_counted = total.shares > 0 and found.family != GPU_MANAGER
-        parts.append((cores, memory, total.shares - usage.used.shares if is_counted else _ANY))
+        is_shared_out = 0 < total.shares <= usage.used.shares and found.family != GPU_MANAGER
+        is_full = total.cores > 0 and not cores  # nothing joins it
+        if not (is_shared_out or is_full):
+            parts.append((cores, memory, total.memory))
     return _Numbers(
         family=found.family,
-        parts=tuple(sorted((each for each in parts if each[2] > 0), key=lambda each: each[:2])),
+        parts=tuple(sorted(parts, key=lambda each: each[:2])),
         whole=tuple(usage.card.total.memory for usage in healthy if usage.is_idle),
         idle=sum(usage.is_idle for usage in found.cards),
         most_cores=found.free.cores if found.unassigned.cores else _ANY,

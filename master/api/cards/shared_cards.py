@@ -118,7 +118,8 @@ def _why(families: list[CardFamilyDocument], asked: CardRequest) -> str:
     if of is None:
         return f"no node publishes cards of {asked.family}"
     left, each = of["largest"], asked.each
-    wanted = "idle" if asked.is_whole else f"with {each.cores} cores and {each.memory} memory free"
+    memory = f"{each.memory} memory" if each.memory else "all memory"
+    wanted = "idle" if asked.is_whole else f"with {each.cores} cores and {memory} free"
     return (
         f"no node has {asked.number} cards {wanted}: {of['idle']} of {of['cards']} cards are idle, "
         f"and the most that one has free are {left['cores']} cores and {left['memory']} memory"
