@@ -10,6 +10,7 @@ from topo.discovery.groups.fabric.switch_tiers import (
     leaves_of_hosts,
     place,
 )
+from topo.discovery.groups.fabric.trunks import weak_trunks
 from topo.discovery.groups.fabric.wires import Wires, joined
 from topo.model.fabric import FabricDump, Guid
 from topo.model.ids import natural_key
@@ -32,7 +33,9 @@ def devices(dump: FabricDump) -> tuple[str, ...]:
 
 
 def groups(dump: FabricDump) -> tuple[str, ...]:
-    """Return the groups of the hosts that descriptions name, the innermost ones a line each."""
+    """Return the groups of the hosts that descriptions name, the innermost ones a line each, and
+    what does not fit them.
+    """
     wires = joined({"": dump})
     named = _hosts(dump)
     placed = place(wires, leaves_of_hosts(wires, named), set(named.values()))
@@ -40,7 +43,8 @@ def groups(dump: FabricDump) -> tuple[str, ...]:
     for host, path in placed.paths.items():
         hosts[path].append(host)
     lines = (_line(wires, path, names) for path, names in hosts.items())
-    return (*sorted(lines, key=natural_key), *_strays(wires, placed))
+    weak = weak_trunks(wires, placed.paths.values())
+    return (*sorted(lines, key=natural_key), *_strays(wires, placed), *weak)
 
 
 def _hosts(dump: FabricDump) -> dict[Guid, str]:

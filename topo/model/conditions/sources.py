@@ -92,6 +92,12 @@ class SourceCondition(Condition):
         "its own hosts",
         _NOTE,
     )
+    WEAK_TRUNKS = Row(
+        "fabric-trunks-weak",
+        "cables between switches of the fabric are missing or slower than those beside them",
+        "look at the named switches: is a port down, a plug loose, a cable or transceiver bad?",
+        _NOTE,
+    )
     DOUBTFUL_INVENTORY = Row(
         "doubtful-inventory",
         "the manager's inventory has what is probably a slip",

@@ -34,6 +34,7 @@ from topo.discovery.groups.fabric.switch_tiers import (
     is_fabric_kind,
     place,
 )
+from topo.discovery.groups.fabric.trunks import weak_trunks
 from topo.discovery.groups.fabric.uplinks import NodeUplinks
 from topo.discovery.groups.fabric.wires import Uplink, Wires, joined
 from topo.discovery.groups.naming import NameBook, NameRecord
@@ -48,6 +49,8 @@ from topo.model.observation import FABRIC
 from topo.model.words import counted, listed
 
 _SHOWN = 3
+_WEAK_SHOWN = 12
+"""A technician goes to each of these, and nothing else names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class FabricGroups:
         self._missing_since_s: dict[NodeName, float] = {}
         self.findings: tuple[FabricFinding, ...] = ()
         self.doubts: tuple[SourceWarning, ...] = ()
+        self._weak: tuple[str, ...] = ()
+        """What is weak of the cables between switches."""
 
     @property
     def paths(self) -> Mapping[NodeName, Path]:
@@ -200,6 +205,7 @@ class FabricGroups:
             return None
         self._is_unsettled = False
         if not self.has_cables:
+            self._weak = ()
             self._set_doubts(())
             return set()
         touched = self._count_cables()
@@ -211,6 +217,8 @@ class FabricGroups:
         paths = self._named_paths(placed, names, nodes)
         before, self._paths = self._paths, paths | self._missing(nodes, now_s)
         self.findings = tuple(self._find(placed, names, nodes))
+        if touched is None:
+            self._weak = weak_trunks(self._cables.wires, placed.paths.values())
         self._set_doubts(self._doubt(placed))
         everyone = before.keys() | self._paths.keys()
         return {node for node in everyone if before.get(node) != self._paths.get(node)}
@@ -397,6 +405,9 @@ class FabricGroups:
         of_files = (f"{name} is cut off: {lacks}{stays}" for name, lacks in self._cut_off.items())
         texts = chain(of_files, of_switches)
         self.doubts = SourceWarning.of_each(SourceCondition.DOUBTFUL_FABRIC, texts)
+        if self._weak:
+            text = listed(self._weak, _WEAK_SHOWN)
+            self.doubts += SourceWarning.of_each(SourceCondition.WEAK_TRUNKS, (text,))
 
     def _doubt(self, placed: HostGroups) -> Iterator[str]:
         """Yield what is odd about the switches."""

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from topo.model.fabric import FabricDump, FabricSwitch, Guid, Port
+from topo.model.fabric import Cable, FabricDump, FabricSwitch, Guid, Port
 
 
 class Uplink(NamedTuple):
@@ -37,13 +37,14 @@ class Wires:
     """What the dumps say together.
 
     `adapters`: each with its description. `uplinks`: the cables of an adapter. `trunks`: for each
-    switch the other switches that it has a cable to.
+    switch the other switches that it has a cable to. `trunk_cables`: all between switches.
     """
 
     switches: dict[Guid, FabricSwitch] = field(default_factory=dict)
     adapters: dict[Guid, str] = field(default_factory=dict)
     uplinks: dict[Guid, list[Uplink]] = field(default_factory=lambda: defaultdict(list))
     trunks: dict[Guid, set[Guid]] = field(default_factory=lambda: defaultdict(set))
+    trunk_cables: list[Cable] = field(default_factory=list)
 
 
 def joined(dumps: Mapping[str, FabricDump]) -> Wires:
@@ -58,11 +59,14 @@ def joined(dumps: Mapping[str, FabricDump]) -> Wires:
             found.switches.setdefault(switch.guid, switch)
         for adapter in dump.adapters:
             found.adapters.setdefault(adapter.guid, adapter.description)
-        for one, other, rate in dump.cables:
+        for cable in dump.cables:
+            one, other, rate = cable
             ends = {one.device, other.device, one, other}
             described |= {end for end in (one, other) if end.device not in found.switches}
             if not newer.isdisjoint(ends):
                 continue
+            if one.device in found.switches and other.device in found.switches:
+                found.trunk_cables.append(cable)
             for here, far in ((one, other), (other, one)):
                 if far.device not in found.switches:
                     continue
