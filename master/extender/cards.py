@@ -30,12 +30,9 @@ def asked_card(asked: Asked, domain: str) -> CardRequest | None:
 
 
 def _request(family: Family, limits: Mapping[str, object]) -> CardRequest | Refusal:
-    number, cores, memory = (
-        str(limits.get(name, "0")) for name in (family.number, family.cores, family.memory)
-    )
+    number, memory = (str(limits.get(name, "0")) for name in (family.number, family.memory))
+    cores = str(limits.get(family.cores, family.cores_by_default))
     mib = _metax_mib(memory) if family.name == METAX else whole(memory) or 0
-    if family.name == METAX and family.cores not in limits:
-        cores = "100"  # HAMi: a card of its own
     return card_request(family, whole(number) or 0, whole(cores) or 0, mib)
 
 

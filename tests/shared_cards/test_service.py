@@ -119,6 +119,8 @@ async def test_a_pod_is_told_the_card_it_should_get(
             await asyncio.sleep(2)
             answer = (await asking.master.get(f"/v1/shared-cards?{query}")).json
             assert answer["choices"] == [{"node": node, "cards": cards, "score": 10, "way": way}]
+            alone = (await asking.master.get("/v1/shared-cards?family=metax-sgpu")).json
+            assert "no node has 1 cards idle" in alone["why"]
             none = (await asking.master.get("/v1/shared-cards?family=metax-sgpu&cores=41")).json
             assert none["choices"] == []
             assert "the most that one has free are 40 cores" in none["why"]

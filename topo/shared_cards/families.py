@@ -27,7 +27,8 @@ class Family:
     """One family: its resources, and the unit of its memory in MiB.
 
     `number` is the resource in which whole devices or cores are asked for, which makes a pod one of
-    the family. `is_joint`: amounts are of all cards of a pod together, not of each.
+    the family. Who names no cores asks for `cores_by_default`. `is_joint`: amounts are of all cards
+    of a pod together, not of each.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Family:
     memory: str
     memory_mib: int = 1
     is_joint: bool = False
+    cores_by_default: int = 0
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -50,7 +52,13 @@ def families(domain: str) -> tuple[Family, ...]:
         Family(
             VOLCANO, "volcano.sh/vgpu-number", "volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory"
         ),
-        Family(METAX, f"{domain}/sgpu", f"{domain}/vcore", f"{domain}/vmemory"),
+        Family(
+            METAX,
+            f"{domain}/sgpu",
+            f"{domain}/vcore",
+            f"{domain}/vmemory",
+            cores_by_default=A_CARD,
+        ),
         Family(GPU_MANAGER, core, core, "tencent.com/vcuda-memory", CARD_MEMORY_MIB, is_joint=True),
     )
 

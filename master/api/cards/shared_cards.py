@@ -69,8 +69,9 @@ def _asked(query: Query, domain: str) -> CardRequest | None:
     if query.get("policy", CardPolicy.BINPACK) not in list(CardPolicy):
         what = f"{query['policy'][:64]!r} is no policy"
         raise BadInputError(Refusal(what, "policy", "policy is binpack or spread"))
-    amounts = (query.get("number", 1), query.get("cores", 0), query.get("memory", 0))
-    found = card_request(by_name(domain)[family], *amounts)
+    of = by_name(domain)[family]
+    cores = query.get("cores", of.cores_by_default)
+    found = card_request(of, query.get("number", 1), cores, query.get("memory", 0))
     if isinstance(found, Refusal):
         raise BadInputError(found)
     return found
