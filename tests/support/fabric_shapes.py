@@ -6,7 +6,7 @@ own for a part of each host's adapters.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TypeVar
 
 from tests.support.fabric import Fabric
@@ -34,7 +34,7 @@ class Shape:
 SHAPES = (
     Shape("rail-optimised", hosts=32, leaves=ADAPTERS, units=16, spines=4),
     Shape("fat tree", hosts=4, leaves=1, units=16, spines=4),
-    Shape("dragonfly+", hosts=4, leaves=1, units=16, has_cores=False),
+    Shape("dragonfly+", hosts=4, leaves=1, units=16, spines=4, has_cores=False),
     Shape("two planes", hosts=8, leaves=1, units=16, planes=2),
 )
 
@@ -42,6 +42,17 @@ SHAPES = (
 def hosts_named(count: int) -> list[str]:
     """The names of so many hosts."""
     return [f"gpu-{number:05}" for number in range(1, count + 1)]
+
+
+def groups_of(shape: Shape, count: int) -> dict[str, set[frozenset[str]]]:
+    """The sets of hosts by tier; one that holds no more than the tier below is none."""
+    units = list(_parts(hosts_named(count), shape.hosts))
+    pods = list(_parts(units, shape.units))
+    return {
+        "leaf": {frozenset(unit) for unit in units},
+        "spine": {frozenset(chain(*pod)) for pod in pods if len(pod) > 1},
+        "core": {frozenset(chain(*units))} if len(pods) > 1 else set(),
+    }
 
 
 def shaped(shape: Shape, count: int) -> Fabric:

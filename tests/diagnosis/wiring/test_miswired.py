@@ -4,45 +4,14 @@ Read as people give them: the plan as a file, the fabric as ibnetdiscover prints
 swapped, also three in a ring, and beside them others are lost, slow, nameless or in wrong ports.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.diagnosis.wiring.miswired import WRONG, Miswired, plans
 from tests.support.fabric_shapes import SHAPES, Shape
+from tests.support.miswired import Miswired, plans
 from topo.diagnosis.wiring.compare import CableComparison, compare
 from topo.diagnosis.wiring.seen import SeenCables, seen_in_dumps
-from topo.facts.infiniband import ibnetdiscover
 from topo.facts.plans import read_plan
 from topo.facts.plans.plan import CablePlan
-from topo.model.errors import Refusal
-from topo.model.fabric import FabricDump
-
-
-def miswired(shape: Shape, hosts: int, seed: int) -> Miswired:
-    """In each 400 cables two swaps, of which one may be two that share a cable, and other faults.
-
-    In a quarter of the swaps an adapter names no host.
-    """
-    made = Miswired.of(shape, hosts, seed)
-    for _ in range(-(-len(made.planned) // 400)):
-        made.swap(1, is_nameless=made.draw.random() < 0.25)
-        made.swap(made.draw.choice((1, 2)))
-        made.unname()
-        made.cut()
-        made.slow_down()
-        for verdict in WRONG:
-            made.move(verdict, to_lost=made.draw.random() < 0.5)
-    return made
-
-
-def dumps_of(made: Miswired) -> Iterator[FabricDump]:
-    """The dumps as they are read from files; `parse` takes no text of so many devices."""
-    for text in made.fabric.dumps():
-        found = ibnetdiscover.read(text)
-        assert not isinstance(found, Refusal), found
-        assert found.warnings == ()
-        yield from (each for each in found.facts if isinstance(each, FabricDump))
 
 
 def compared(text: str, seen: SeenCables) -> CableComparison:
@@ -68,8 +37,8 @@ def test_each_swap_and_each_other_fault_of_a_random_fabric_is_named_and_nothing_
     shape: Shape, hosts: int, seeds: int, formats: tuple[str, ...]
 ) -> None:
     for seed in range(seeds):
-        made = miswired(shape, hosts, seed)
-        written, seen = plans(made), seen_in_dumps(dumps_of(made))
+        made = Miswired.at_random(shape, hosts, seed)
+        written, seen = plans(made), seen_in_dumps(made.dumps())
         for name in formats:
             found = compared(written[name], seen)
             told = [(str(each.verdict), frozenset(each.ends)) for each in found.findings]

@@ -1,142 +1,89 @@
-"""Fabrics of 10 to 10,000 hosts with faults: groups and findings are those of a plain model.
+"""Fabrics of 10 to 10,000 hosts in four shapes with faults at random: their groups are the truth.
 
-The model knows in which unit each cable ends and nothing of switches: a host is of the unit where
-most of its cables end. The dump is written here, since `tests.support.fabric` looks at all cables
-for each device.
+The model knows where each cable was planned and what was done to it, and nothing of tiers.
 """
 
-import random
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
-from tests.builders import discovery, together
+from tests.builders import discovery, groups
 from tests.discovery.fabrics import listed
+from tests.support.fabric_shapes import SHAPES, Shape, groups_of, hosts_named
+from tests.support.miswired import Miswired
 from topo.discovery.modes import Mode
-from topo.facts.infiniband.ibnetdiscover import read
-from topo.model.errors import Refusal
+from topo.discovery.state import Discovery
 from topo.model.fabric import FabricDump
+from topo.model.forest import Node
 from topo.model.observation import FabricLoaded
 
-RAILS, UNIT, SPINES = 8, 32, 2
-LEAF, SPINE, ADAPTER = 0xFC6A1C0300000000, 0xFC6A1C0380000000, 0xB83FD20300000000
-TRUNKS = 200
-"""The first port of a leaf that leads up."""
-Cables = Mapping[tuple[int, int], int]
-"""By host and rail the unit on whose leaf of that rail the adapter is."""
-Hosts = Mapping[tuple[int, int], list[int]]
-"""By unit and rail the hosts on that leaf, port by port."""
+PODS = 132
+"""So many hosts make two full pods and one of a single unit, in units of four."""
 
 
-def faulty(hosts: int, seed: int) -> tuple[Cables, set[str]]:
-    """Of one host in each unit up to three cables are cut or wrong; those that are in another unit.
-
-    At most two are in a wrong leaf, so most cables of a host end in its unit.
-    """
-    draw = random.Random(seed)  # noqa: S311 - examples, no secrets
-    cables = {(host, rail): host // UNIT for host in range(hosts) for rail in range(RAILS)}
-    units, astray = -(-hosts // UNIT), set()
-    for unit in range(units):
-        host = draw.randrange(unit * UNIT, min(hosts, (unit + 1) * UNIT))
-        for number, rail in enumerate(draw.sample(range(RAILS), draw.randint(0, 3))):
-            elsewhere = draw.randrange(units)
-            if number < 2 and draw.random() < 0.6:
-                cables[host, rail] = elsewhere
-                astray |= {name(host)} if elsewhere != unit else set()
-            else:
-                del cables[host, rail]
-    return cables, astray
+def told(hosts: int, dumps: Iterable[FabricDump]) -> Discovery:
+    """A state that was told of so many nodes and of all dumps."""
+    state = discovery(Mode.FABRIC)
+    files = tuple((f"subnet-{number}", dump) for number, dump in enumerate(dumps))
+    state.advance(0.0, listed(hosts_named(hosts)), FabricLoaded(files))
+    state.validate()
+    return state
 
 
-def name(host: int) -> str:
-    return f"gpu-{host:05}"
-
-
-def dump(cables: Cables, units: int) -> str:
-    """What ibnetdiscover prints of these cables: switches, then adapters."""
-    at: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for (host, rail), unit in cables.items():
-        at[unit, rail].append(host)
-    return "\n".join([*leaves(at), *spines(at, units), *adapters(at), ""])
-
-
-def leaves(at: Hosts) -> Iterator[str]:
-    for (unit, rail), hosts in at.items():
-        yield from switch(leaf(unit, rail), f"leaf-{unit}-{rail}")
-        for port, host in enumerate(hosts, start=1):
-            far = adapter(host, rail)
-            yield f'[{port}]\t"H-{far}"[1]({far})\t\t# {described(host, rail)} lid 7 4xNDR'
-        for number in range(SPINES):
-            yield f'[{TRUNKS + number}]\t"S-{spine(rail, number)}"[{unit + 1}]\t\t# "" lid 7 4xNDR'
-
-
-def spines(at: Hosts, units: int) -> Iterator[str]:
-    for rail, number in product(range(RAILS), range(SPINES)):
-        yield from switch(spine(rail, number), f"spine-{rail}-{number}")
-        for unit in range(units):
-            if (unit, rail) in at:
-                far = leaf(unit, rail)
-                yield f'[{unit + 1}]\t"S-{far}"[{TRUNKS + number}]\t\t# "" lid 7 4xNDR'
-
-
-def adapters(at: Hosts) -> Iterator[str]:
-    for (unit, rail), hosts in at.items():
-        for port, host in enumerate(hosts, start=1):
-            own = adapter(host, rail)
-            yield from ("", f"caguid=0x{own}", f'Ca\t1 "H-{own}"\t\t# {described(host, rail)}')
-            yield f'[1]({own})\t"S-{leaf(unit, rail)}"[{port}]\t\t# lid 7 lmc 0 "" lid 2 4xNDR'
-
-
-def switch(guid: str, called: str) -> tuple[str, str, str]:
-    head = f'Switch\t1024 "S-{guid}"\t\t# "MF0;{called}:MQM9700/U1" enhanced port 0 lid 7 lmc 0'
-    return "", f"switchguid=0x{guid}({guid})", head
-
-
-def leaf(unit: int, rail: int) -> str:
-    return f"{LEAF + (unit * RAILS + rail) * 16:016x}"
-
-
-def spine(rail: int, number: int) -> str:
-    return f"{SPINE + (rail * SPINES + number) * 16:016x}"
-
-
-def adapter(host: int, rail: int) -> str:
-    return f"{ADAPTER + host * 16 + rail:016x}"
-
-
-def described(host: int, rail: int) -> str:
-    return f'"{name(host)} mlx5_{rail}"'
+def found(state: Discovery) -> dict[str, set[frozenset[str]]]:
+    """The sets of nodes by tier."""
+    by_tier: dict[str, set[frozenset[str]]] = {"leaf": set(), "spine": set(), "core": set()}
+    for group in groups(state).values():
+        below = (each.name for _, each in group.walk() if isinstance(each, Node))
+        by_tier[str(group.kind)].add(frozenset(map(str, below)))
+    return by_tier
 
 
 @pytest.mark.parametrize(
-    "hosts",
+    ("hosts", "seeds"),
     [
-        10,
-        100,
-        pytest.param(1_000, marks=pytest.mark.deep),
-        pytest.param(10_000, marks=pytest.mark.deep),
+        (10, 2),
+        (PODS, 1),
+        pytest.param(1_000, 2, marks=pytest.mark.deep),
+        pytest.param(10_000, 1, marks=pytest.mark.deep),
     ],
 )
-@pytest.mark.parametrize("seed", range(2))
-def test_hosts_are_in_their_units_and_exactly_the_cables_in_other_units_are_named(
-    hosts: int, seed: int
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_no_wrong_cable_makes_a_neighbour_or_takes_one_and_exactly_hosts_elsewhere_are_named(
+    shape: Shape, hosts: int, seeds: int
 ) -> None:
-    cables, astray = faulty(hosts, seed)
-    units = -(-hosts // UNIT)
-    found = read(dump(cables, units))
-    assert not isinstance(found, Refusal), found
-    (fabric,) = found.facts
-    assert isinstance(fabric, FabricDump)
-    assert (found.warnings, fabric.missing) == ((), "")
-    state = discovery(Mode.FABRIC)
-    state.advance(0.0, listed(map(name, range(hosts))), FabricLoaded((("subnet", fabric),)))
-    truth = {
-        frozenset(map(name, range(unit * UNIT, min(hosts, (unit + 1) * UNIT))))
-        for unit in range(units)
-    }
-    assert together(state) == truth
-    conflicts = state.snapshot.forest.conflicts
-    assert {each.code for each in conflicts} <= {"fabric-cable-astray"}
-    assert {each.subjects[0] for each in conflicts} == astray
+    for seed in range(seeds):
+        made = Miswired.at_random(shape, hosts, seed)
+        state = told(hosts, made.dumps())
+        assert found(state) == groups_of(shape, hosts)
+        conflicts = state.snapshot.forest.conflicts
+        named = {each.subjects[0] for each in conflicts if each.code == "fabric-cable-astray"}
+        assert named == made.astray()
+
+
+@pytest.mark.parametrize("shape", SHAPES[1:3], ids=lambda shape: shape.name)
+@pytest.mark.parametrize(("one", "other"), list(product(("gpu", "leaf", "spine"), repeat=2))[:-1])
+def test_cables_of_any_two_tiers_that_are_swapped_join_nobody(
+    one: str, other: str, shape: Shape
+) -> None:
+    """Plugs of hosts in spines and cores, of leaves in other leaves, of spines in leaves.
+
+    Of spines among themselves it may cut off a pod that has a single cable to each other one.
+    """
+    for seed in range(2):
+        made = Miswired.of(shape, PODS, seed)
+        made.swap(one, other)
+        assert found(told(PODS, made.dumps())) == groups_of(shape, PODS)
+
+
+def test_a_leaf_that_is_as_much_in_one_pod_as_in_another_is_in_neither_and_joins_none() -> None:
+    shape = replace(SHAPES[1], spines=2)
+    made = Miswired.of(shape, PODS, 1)
+    made.swap("leaf-0-0", "leaf-0-1")
+    truth, tiers = groups_of(shape, PODS), found(told(PODS, made.dumps()))
+    assert tiers["leaf"] == truth["leaf"]
+    assert tiers["core"] == truth["core"]
+    left = [len(pod - mine) for pod in truth["spine"] for mine in tiers["spine"] if mine <= pod]
+    assert left == [4, 4]

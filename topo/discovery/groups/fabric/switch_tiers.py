@@ -6,16 +6,18 @@ How, the innermost tier: a *leaf* is a switch with a host. Two hosts share as ma
 have to the same leaves; they are near if these are more than half of the cables of the one that
 has more. Hosts that are near are of one group, and so are those near to them; hosts that only lack
 cables that a larger group has are of that group. A leaf is of the group that has most of its
-cables, unless most hosts of another group that has leaves are on it, too. A host belongs to a group
-if more than half of its own cables to leaves of groups are there.
+cables, unless most hosts of another group that has leaves are on it, too, or it is a spine or a
+core into which a host was plugged: few hosts, and more cables to leaves, or to switches, than to
+hosts. A host belongs to a group if more than half of its own cables to leaves of groups are there.
 
 How, the tiers above: a switch has as its rank its distance from the nearest leaf of a group that
 has a node; such a leaf has rank 1. A cable is of the tier of its higher end, and of the tier above
 if both ends have one rank. With the cables of tier 2 some groups are connected: they are a *spine*
 group; with those of tier 3 too a *core* group, and so on. A tier that connects nothing new is left
 out, and a group that no cable connects has no groups around it. A cable is *astray*, and counts
-from the tier above on, where a group has it to a switch whose other groups mostly share no second
-switch with it, while those of another switch do and have no cable to the first one.
+from the tier above on, where a group has more cables to other switches whose groups mostly have
+none to this one; or as many: then all of them are. So is one between switches of one rank that are
+under different ones, where most have no such cable.
 
 Why that is right: where each adapter of a host has a leaf of its own (rails), the hosts of a unit
 share all leaves, and none alone says who is near; where a host has one leaf, all hosts on it do.
@@ -23,8 +25,9 @@ Hosts of two units share no leaf but by wrong cables, and these would have to be
 the cables of one. A host with some cables cut or wrong is near to those whose are right while more
 than half of its own are. A server with two cables is near to no host with eight. Spines that are
 cabled to each other join what each of them holds, as a core would: the groups of a dragonfly+. One
-cable in the spine of another pod makes two pods no pod, and cables that are cut take no group out
-of its pod while one is left. What names of switches say is not used.
+cable in the spine or a leaf of another pod makes two pods no pod, and cables that are cut take no
+group out of its pod while one is left; a leaf with one cable in each of two pods is in neither.
+What names of switches say is not used.
 
 Cost: O(hosts), O(cables between switches) and, for each leaf, the square of the different sets of
 leaves that its hosts have: one where all cables are right.
@@ -98,7 +101,8 @@ def place(wires: Wires, leaves: Mapping[Host, Leaves], nodes: AbstractSet[Host])
     for host, found in leaves.items():
         hosts[found].append(host)
     of_nodes = {found for found, several in hosts.items() if not nodes.isdisjoint(several)}
-    group_of = _leaf_groups({found: len(several) for found, several in hosts.items()}, of_nodes)
+    alike = {found: len(several) for found, several in hosts.items()}
+    group_of = _leaf_groups(alike, of_nodes, _trunks(wires, alike))
     own: dict[Leaves, SwitchGroup] = {}
     strays: dict[Host, tuple[SwitchGroup, ...]] = {}
     for found, several in hosts.items():
@@ -119,8 +123,21 @@ def place(wires: Wires, leaves: Mapping[Host, Leaves], nodes: AbstractSet[Host])
     return HostGroups(paths, strays, astray)
 
 
+class _Trunks(NamedTuple):
+    """How many switches one with a host has cables to, and how many of them have hosts, too."""
+
+    switches: int
+    leaves: int
+
+
+def _trunks(wires: Wires, alike: Iterable[Leaves]) -> dict[Guid, _Trunks]:
+    leaves = {leaf for cables in alike for leaf, _ in cables}
+    others = {leaf: wires.trunks.get(leaf, ()) for leaf in leaves}
+    return {e: _Trunks(len(far), len(leaves.intersection(far))) for e, far in others.items()}
+
+
 def _leaf_groups(
-    alike: Mapping[Leaves, int], of_nodes: AbstractSet[Leaves]
+    alike: Mapping[Leaves, int], of_nodes: AbstractSet[Leaves], trunks: Mapping[Guid, _Trunks]
 ) -> dict[Guid, SwitchGroup]:
     """Return the group of each leaf that has one: that of the hosts with most of its cables.
 
@@ -132,11 +149,12 @@ def _leaf_groups(
         if 2 * shared > max(_number(one), _number(other))
     )
     together = [_Together.of(hosts, alike, of_nodes) for hosts in _components(alike, near)]
-    groups = (SwitchGroup(LEAF, frozenset(found)) for found in _owned(_absorbed(together)))
+    owned = _owned(_absorbed(together), trunks)
+    groups = (SwitchGroup(LEAF, frozenset(found)) for found in owned)
     return {leaf: group for group in groups for leaf in group.switches}
 
 
-def _owned(together: Sequence["_Together"]) -> Iterable[set[Guid]]:
+def _owned(together: Sequence["_Together"], trunks: Mapping[Guid, _Trunks]) -> Iterable[set[Guid]]:
     """Return the leaves of each set of hosts that has any, without those that several share."""
     on_leaf: defaultdict[Guid, list[int]] = defaultdict(list)
     for number, each in enumerate(together):
@@ -149,6 +167,8 @@ def _owned(together: Sequence["_Together"]) -> Iterable[set[Guid]]:
     owners, members = set(owner.values()), defaultdict[int, set[Guid]](set)
     for leaf, number in owner.items():
         others = (each for each in on_leaf[leaf] if each != number and each in owners)
+        if together[number].are_astray_on(leaf, trunks[leaf]):
+            continue
         if not any(together[each].are_mostly_on(leaf) for each in others):
             members[number].add(leaf)
     return members.values()
@@ -183,6 +203,17 @@ class _Together:
     def are_mostly_on(self, leaf: Guid) -> bool:
         """Return whether most of several hosts have a cable to the leaf: not one in the wrong."""
         return self.hosts > 1 and 2 * self.cables[leaf] > self.hosts
+
+    def are_astray_on(self, leaf: Guid, trunks: _Trunks) -> bool:
+        """Return whether the leaf is a spine or a core: for so few cables it has too many trunks.
+
+        A spine has them to leaves. What a core has a leaf has, too, so hosts must be mostly
+        elsewhere.
+        """
+        number, most = self.cables[leaf], max(self.cables.values())
+        is_spine = trunks.leaves > number and not self.are_mostly_on(leaf)
+        is_core = trunks.switches > number and 4 * number <= most
+        return len(self.cables) > 1 and (is_spine or is_core)
 
     def holds(self, other: "_Together") -> bool:
         """Return whether the other ones lack cables that these have, and are no more of them."""
@@ -240,10 +271,11 @@ def _groups_above(
     """For each group how many are around it in the tier below."""
     astray: list[Trunk] = []
     for rank in range(2, max((1, *level, *upward)) + 2):
-        bound += level.get(rank, ())
         cables = upward.get(rank, ())
+        across = _across(level.get(rank, ()), cables, _components(ranks, bound))
+        bound += (each for each in level.get(rank, ()) if each not in across)
         doubted = _astray(cables, _components(ranks, bound))
-        astray += doubted
+        astray += (*doubted, *(each for each in across if each == tuple(sorted(each))))
         near = (each for each in cables if each not in doubted)
         for switches in _components(ranks, chain(bound, near)):
             members = {group_of[each] for each in switches if each in group_of}
@@ -255,7 +287,7 @@ def _groups_above(
             for group in members:
                 inside[group] = len(members)
                 found[group] = (around, *found[group])
-        bound += cables
+        bound += (*cables, *across)
     return found, tuple(sorted(astray))
 
 
@@ -273,53 +305,101 @@ def _by_tier(
     return level, upward
 
 
+def _across(
+    level: Sequence[Trunk], upward: Sequence[Trunk], parts: Iterable[frozenset[Guid]]
+) -> set[Trunk]:
+    """Return the cables between switches of one rank that join parts under different ones.
+
+    Parts are under different ones if they share at most half of their cables to them. None where
+    most parts have such a cable: the fabric is a mesh there.
+    """
+    part_of, above = _above(upward, parts)
+    under = len(above)
+    crossing: list[Trunk] = []
+    for one, other in level:
+        here, there = above[part_of[one]], above[part_of[other]]
+        if here and there and 2 * (here & there).total() <= min(here.total(), there.total()):
+            crossing.append((one, other))
+    meshed = {part_of[one] for one, _ in crossing}
+    return set(crossing) if 2 * len(meshed) < under else set()
+
+
+def _above(
+    upward: Sequence[Trunk], parts: Iterable[frozenset[Guid]]
+) -> tuple[dict[Guid, frozenset[Guid]], dict[frozenset[Guid], Counter[Guid]]]:
+    """Return the part of each switch, and for each part its cables by the switch above."""
+    part_of = {each: part for part in parts for each in part}
+    above: defaultdict[frozenset[Guid], Counter[Guid]] = defaultdict(Counter)
+    for lower, higher in upward:
+        above[part_of[lower]][higher] += 1
+    return part_of, above
+
+
 def _astray(upward: Sequence[Trunk], parts: Iterable[frozenset[Guid]]) -> set[Trunk]:
     """Return the cables by which a part is alone where most parts have nothing else with it.
 
-    Parts that share two switches above are alike. A cable is astray if most other parts of its
-    switch are not like its part, and most of those of another switch are, but have no cable to the
-    first one. So a spine that lost its cables to most leaves of its pod accuses nobody: the leaves
-    that it still has all hang on the other spines, too.
+    Each switch above a part says with which others it goes: those that more than half of its other
+    parts have, too. So a spine that lost its cables to most leaves of its pod accuses nobody: the
+    leaves that it still has all hang on the other spines, too.
     """
-    part_of = {each: part for part in parts for each in part}
-    above: defaultdict[frozenset[Guid], set[Guid]] = defaultdict(set)
-    for lower, higher in upward:
-        above[part_of[lower]].add(higher)
-    under: defaultdict[Guid, Counter[frozenset[Guid]]] = defaultdict(Counter)
-    numbers = Counter(map(frozenset, above.values()))
-    for switches, number in numbers.items():
-        for each in switches:
-            under[each][switches] = number
-    doubted = {(switches, each) for switches in numbers for each in _foreign(switches, under)}
+    part_of, above = _above(upward, parts)
+    keys = {part: frozenset(cables.items()) for part, cables in above.items()}
+    numbers = Counter(keys.values())
+    beside: defaultdict[Guid, Counter[Guid]] = defaultdict(Counter)
+    """For each switch of how many of its parts another one is above."""
+    for cables, number in numbers.items():
+        for each, _ in cables:
+            for other, _ in cables:
+                beside[each][other] += number
+    doubted = {(cables, each) for cables in numbers for each in _foreign(dict(cables), beside)}
     return {
-        (lower, higher)
-        for lower, higher in upward
-        if (frozenset(above[part_of[lower]]), higher) in doubted
+        (lower, higher) for lower, higher in upward if (keys[part_of[lower]], higher) in doubted
     }
 
 
-def _foreign(
-    switches: frozenset[Guid], under: Mapping[Guid, Counter[frozenset[Guid]]]
-) -> Iterator[Guid]:
-    """Yield those of the switches above a part to which its cable is astray.
+def _foreign(cables: Mapping[Guid, int], beside: Mapping[Guid, Counter[Guid]]) -> Iterable[Guid]:
+    """Return those of the switches above a part to which its cable is astray.
 
-    `under`: how many parts have which switches above them, by each of these.
+    `cables`: how many it has to each. Those that go together vote as one, with a vote for each
+    cable; it is of those with most votes, and where two have as many of neither: nobody can say
+    which. A switch votes if two other parts or more say that it goes
+    with another one; without one that votes none is astray, nor is one half of whose other parts
+    have a switch of those with most votes. Switches that have no other part vote as one where there
+    are as many of them, and the part has at most half of those that have most votes.
     """
-    alone, homes = [], []
-    for each in switches:
-        others = under[each].total() - 1
-        alike = sum(n for other, n in under[each].items() if len(other & switches) > 1)
-        alike -= len(switches) > 1
-        if 2 * alike > others:
-            homes.append(each)
-        elif 2 * alike < others:
-            alone.append(each)
-    for each in alone:
-        for home in homes:
-            joined = sum(n for other, n in under[home].items() if each in other) - 1
-            if 2 * joined < under[home].total() - 1:
-                yield each
-                break
+    usual: dict[Guid, frozenset[Guid]] = {}
+    for each in cables:
+        others = beside[each][each] - 1
+        if others:
+            counts = ((one, n - (one in cables)) for one, n in beside[each].items())
+            usual[each] = frozenset(one for one, n in counts if 2 * n > others)
+    votes = Counter[frozenset[Guid]]()
+    for together in _components(usual, _overlapping(usual)):
+        voting = (e for e in together if len(usual[e]) > 1 and beside[e][e] > 2)
+        votes[together] = sum(cables[each] for each in voting)
+    best = max(votes.values(), default=0)
+    homes = [each for each in votes if best and votes[each] == best]
+    lone = frozenset(cables.keys() - usual.keys())
+    if homes and not any(_has_most(each, usual) for each in homes):
+        homes = [lone] if sum(cables[each] for each in lone) >= best else homes
+
+    def is_apart(each: Guid, home: AbstractSet[Guid]) -> bool:
+        others = beside[each][each] - 1
+        return each not in home and all(2 * (beside[each][one] - 1) < others for one in home)
+
+    return [each for each in usual if any(is_apart(each, home) for home in homes)]
+
+
+def _has_most(home: AbstractSet[Guid], usual: Mapping[Guid, frozenset[Guid]]) -> bool:
+    """Return whether these are more than half of the switches that go together with them."""
+    return 2 * len(home) > len(frozenset[Guid]().union(*(usual[each] for each in home)))
+
+
+def _overlapping(usual: Mapping[Guid, frozenset[Guid]]) -> Iterator[tuple[Guid, Guid]]:
+    first: dict[Guid, Guid] = {}
+    for each, several in usual.items():
+        for other in several:
+            yield each, first.setdefault(other, each)
 
 
 def _ranks(wires: Wires, leaves: Iterable[Guid]) -> dict[Guid, int]:

@@ -3,18 +3,22 @@
 The model is the list of what was done. It knows no circles and chains, and no judge.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from random import Random
 
 from tests.support.fabric import Fabric
 from tests.support.fabric_shapes import Shape, shaped
+from topo.facts.infiniband import ibnetdiscover
 from topo.facts.plans.plan import End
+from topo.model.errors import Refusal
+from topo.model.fabric import FabricDump
 
 Found = tuple[str, frozenset[End]]
 """A verdict, and the ports that have to do with it."""
 _Port = tuple[str, int]
+_TIERS = ("gpu", "leaf", "spine", "core")
 WRONG = ("wrong-port", "wrong-rail", "wrong-end")
 
 
@@ -31,7 +35,8 @@ class Miswired:
     _untouched: list[int] = field(default_factory=list)
     _leaves: dict[str, list[str]] = field(default_factory=dict)
     """By adapter the leaves at which its host has one."""
-    _switches: list[str] = field(default_factory=list)
+    _switches: dict[str, None] = field(default_factory=dict)
+    """All leaves, in an order."""
 
     @classmethod
     def of(cls, shape: Shape, hosts: int, seed: int) -> "Miswired":
@@ -40,16 +45,21 @@ class Miswired:
         devices, at = made.fabric.devices, dict[str, list[str]]()
         for one, (far, port, _) in made.fabric.ends.items():
             other = far, port
-            is_up = devices[far].is_switch and (not devices[one[0]].is_switch or one < other)
-            if is_up and "Aggregation" not in devices[one[0]].description:
+            if (made._tier(one), one) < (made._tier(other), other) and made._tier(one) >= 0:
                 made.planned.append((one, other))
                 if not devices[one[0]].is_switch:
                     own = at.setdefault(made.words(one).device, [])
                     made._leaves[one[0]] = own
                     own += [far] if far not in own else []
-        made._switches = sorted({far for leaves in made._leaves.values() for far in leaves})
+        made._switches = dict.fromkeys(far for own in at.values() for far in own)
         made._untouched = made.draw.sample(range(len(made.planned)), len(made.planned))
         return made
+
+    def _tier(self, port: _Port) -> int:
+        """How far up a device is; -1 of what is inside of a switch."""
+        if "Aggregation" in self.fabric.devices[port[0]].description:
+            return -1
+        return next(n for n, name in enumerate(_TIERS) if self.words(port).device.startswith(name))
 
     def words(self, port: _Port) -> End:
         """A port as people name it."""
@@ -60,12 +70,48 @@ class Miswired:
         host, _, adapter = name.partition(" ")
         return End(host, adapter)
 
-    def swap(self, exchanges: int, *, is_nameless: bool = False) -> None:
-        """Exchange plugs of one cable after the other: of two cables, or of three, which share one.
+    @classmethod
+    def at_random(cls, shape: Shape, hosts: int, seed: int) -> "Miswired":
+        """In each 400 cables a swap, one or two that share a cable, and a fault of each other kind.
 
-        The second plug of a cable is the upper one. `is_nameless`: an adapter names no host.
+        In a quarter of the first an adapter names no host.
         """
-        taken = [self._untouched.pop() for _ in range(exchanges + 1)]
+        made = cls.of(shape, hosts, seed)
+        for _ in range(-(-len(made.planned) // 400)):
+            made.swap("", "", is_nameless=made.draw.random() < 0.25)
+            made.swap(*made.draw.choice((("", ""), ("", "", ""))))
+            made.unname()
+            made.cut()
+            made.slow_down()
+            for verdict in WRONG:
+                made.move(verdict, to_lost=made.draw.random() < 0.5)
+        return made
+
+    def dumps(self) -> Iterator[FabricDump]:
+        """The dumps as they are read from files; `parse` takes no text of so many devices."""
+        for text in self.fabric.dumps():
+            found = ibnetdiscover.read(text)
+            assert not isinstance(found, Refusal), found
+            assert found.warnings == ()
+            yield from (each for each in found.facts if isinstance(each, FabricDump))
+
+    def astray(self) -> set[str]:
+        """The hosts with an adapter, of those with a name, at a leaf of other hosts."""
+        return {
+            self.words((adapter, 1)).device
+            for adapter, own in self._leaves.items()
+            if adapter not in self._names and (adapter, 1) in self.fabric.ends
+            for far in (self.fabric.ends[adapter, 1][0],)
+            if far in self._switches and far not in own
+        }
+
+    def swap(self, *below: str, is_nameless: bool = False) -> None:
+        """Exchange the upper plug of each cable with that of the next one.
+
+        `below`: how the names of the devices at their lower ends begin. `is_nameless`: an adapter
+        names no host.
+        """
+        taken = [self._take(each) for each in below]
         if is_nameless:
             self._unname(self.planned[taken[0]][0][0])
         for one, other in pairwise(taken):
@@ -73,6 +119,15 @@ class Miswired:
             self.fabric.cable(a, d)
             self.fabric.cable(c, b)
         self._expect("swap", [port for each in taken for port in self.planned[each]])
+
+    def _take(self, below: str) -> int:
+        found = (n for n in reversed(self._untouched) if self._is_above(n, below))
+        number = next(found)
+        self._untouched.remove(number)
+        return number
+
+    def _is_above(self, number: int, below: str) -> bool:
+        return not below or self.words(self.planned[number][0]).device.startswith(below)
 
     def cut(self) -> None:
         """Take out a cable."""
