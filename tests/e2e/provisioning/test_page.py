@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.e2e.controlplane.client import Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.e2e.provisioning.lives import REQUESTS, booked, true
 from tests.e2e.scheduling.admission_master import WITH_POD_GROUPS, AdmissionMaster
-from tests.e2e.scheduling.jobs import NODES, PODS, taker
+from tests.e2e.scheduling.jobs import GPU, NODES, PODS, taker
 from tests.helm.chart import NAMESPACE, golden, one, rules
 from tests.support.waiting import eventually
 
@@ -24,6 +25,7 @@ POLICIES = {
     "ValidatingAdmissionPolicyBinding": _POLICIES_AT.replace("policies", "policybindings"),
 }
 _INVALID = 422
+NVIDIA = "nvidia.com/gpu"
 PLACES = {
     "PodTemplate": "/api/v1/namespaces/default/podtemplates",
     "ProvisioningRequest": REQUESTS,
@@ -46,6 +48,23 @@ def manifests(heading: str) -> Iterator[Any]:
 async def create(api: Api, *objects: Any) -> None:
     for each in objects:
         await api.create(PLACES[each["kind"]], each)
+
+
+def as_published(found: Any) -> Any:
+    """An object of the walkthrough in the API of Kueue that it was written for."""
+    text = yaml.safe_dump(found).replace("v1beta2", "v1beta1").replace(GPU, NVIDIA)
+    old = yaml.safe_load(text)
+    if old["kind"] == "ClusterQueue":
+        checks = old["spec"].pop("admissionChecksStrategy")["admissionChecks"]
+        old["spec"]["admissionChecks"] = [each["name"] for each in checks]
+    return old
+
+
+async def _give_nvidia_gpus(api: Api) -> None:
+    amounts = {GPU: None, NVIDIA: "8"}
+    for each in await api.items(NODES):
+        status = {"status": {"capacity": amounts, "allocatable": amounts}}
+        await api.merge(f"{NODES}/{each['metadata']['name']}/status", status)
 
 
 async def bound(api: Api, prefix: str) -> list[str]:
@@ -77,13 +96,18 @@ async def test_pods_run_on_the_groups_that_were_booked_before_they_were_there(
     assert true(await api.get(path)).keys() == {"Accepted", "Provisioned"}
 
 
+@pytest.mark.parametrize("version", ["v1beta2", "v1beta1"])
 async def test_the_manifests_of_the_walkthrough_run_with_kueue_but_for_the_name_of_the_class(
-    api: Api, master: AdmissionMaster
+    api: Api, master: AdmissionMaster, version: str
 ):
+    """As the page has them, and as GKE published them: of v1beta1, for NVIDIA's GPUs."""
     await eventually(lambda: _is_answering(master))
-    *queues, job = manifests("With Kueue")
-    await create(api, *queues)
-    await create(api, job)
+    found = list(manifests("With Kueue"))
+    if version == "v1beta1":
+        await _give_nvidia_gpus(api)
+        found = list(map(as_published, found))
+    for each in found:
+        await api.create(PLACES[each["kind"]].replace("v1beta2", version), each)
     await eventually(lambda: _has(api, "sample-job-", 3))
     (request,) = await api.items(REQUESTS)
     assert true(request).keys() == {"Accepted", "Provisioned"}
