@@ -50,8 +50,8 @@ async def create(api: Api, *objects: Any) -> None:
         await api.create(PLACES[each["kind"]], each)
 
 
-def as_published(found: Any) -> Any:
-    """An object of the walkthrough in the API of Kueue that it was written for."""
+def as_of_v1beta1(found: Any) -> Any:
+    """An object of the walkthrough in the older API of Kueue, for NVIDIA's GPUs."""
     text = yaml.safe_dump(found).replace("v1beta2", "v1beta1").replace(GPU, NVIDIA)
     old = yaml.safe_load(text)
     if old["kind"] == "ClusterQueue":
@@ -100,12 +100,12 @@ async def test_pods_run_on_the_groups_that_were_booked_before_they_were_there(
 async def test_the_manifests_of_the_walkthrough_run_with_kueue_but_for_the_name_of_the_class(
     api: Api, master: AdmissionMaster, version: str
 ):
-    """As the page has them, and as GKE published them: of v1beta1, for NVIDIA's GPUs."""
+    """As the page has them, and of Kueue's older API for NVIDIA's GPUs."""
     await eventually(lambda: _is_answering(master))
     found = list(manifests("With Kueue"))
     if version == "v1beta1":
         await _give_nvidia_gpus(api)
-        found = list(map(as_published, found))
+        found = list(map(as_of_v1beta1, found))
     for each in found:
         await api.create(PLACES[each["kind"]].replace("v1beta2", version), each)
     await eventually(lambda: _has(api, "sample-job-", 3))
