@@ -84,13 +84,6 @@ def _member(of: object, part: str | int) -> Any:
     return None
 
 
-def member(document: object, path: Path) -> Any:
-    """Return the value at a path of an object; None where there is none."""
-    for part in path:
-        document = _member(document, part)
-    return document
-
-
 def mapping(value: object) -> Mapping[str, Any]:
     """Return the value if it is an object, else an empty one; the schema is checked elsewhere."""
     return value if isinstance(value, dict) else {}

@@ -77,14 +77,8 @@ def test_a_pod_of_a_slice_is_replaced_only_once_it_is_gone() -> None:
     """Kueue gives its nodes in any order while two pods have one index, and splits groups."""
     made = queued(8, "16")
     assert patched(made, admitted(made, NATIVE).patch)["spec"]["podReplacementPolicy"] == "Failed"
-
-
-def test_a_job_that_has_its_pods_replaced_early_keeps_this_and_its_user_is_told() -> None:
-    made = queued(8, "16")
-    made["spec"]["podReplacementPolicy"] = "TerminatingOrFailed"
-    outcome = admitted(made, NATIVE)
-    assert patched(made, outcome.patch)["spec"]["podReplacementPolicy"] == "TerminatingOrFailed"
-    assert "spec.podReplacementPolicy: write Failed" in outcome.warnings[0]
+    made["spec"]["podReplacementPolicy"] = "TerminatingOrFailed"  # the API server's default
+    assert patched(made, admitted(made, NATIVE).patch)["spec"]["podReplacementPolicy"] == "Failed"
 
 
 def test_pods_that_make_no_whole_slices_are_refused_with_the_numbers_that_do() -> None:

@@ -12,7 +12,7 @@ native job, whose nodes Volcano chooses, the job itself is stamped too, so that 
 the default changes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -190,12 +190,10 @@ def _sliced(
     if key := kueue_slices.chosen_by_user(gang.templates, slices):
         return LeftAlone(_OF_KUEUE.format(key=key, size=keys.size))
     more = {keys.way: Way.NATIVE.value, **slices}
-    replaced: Sequence[Operation] = ()
-    warnings = [gang.warning] if gang.warning else []
+    replaced: Iterable[Operation] = ()
     if kueue_slices.SLICE_LEVEL in slices:
         more[keys.topology_key] = slices[kueue_slices.SLICE_LEVEL]
-        replaced, forbidden = kueue_slices.replacements(job, gang.templates)
-        warnings += forbidden
+        replaced = kueue_slices.replacements(job, gang.templates)
     first = {each.path: kueue_slices.first_index(each) for each in gang.templates}
     wanted = (
         (at, {**values, **more, **first[at]}) for at, values in pod_annotations(gang, asked, keys)
@@ -206,9 +204,10 @@ def _sliced(
         *without(job, parts, (keys.pod_group,)),
         *replaced,
     )
+    warnings = (gang.warning,) if gang.warning else ()
     if gang.terms.wait_s is not None:
-        warnings.append(f"{keys.wait} does nothing here: what Kueue is asked for stays")
-    return AdmissionOutcome(Result.STAMPED, patch, tuple(warnings))
+        warnings = (*warnings, f"{keys.wait} does nothing here: what Kueue is asked for stays")
+    return AdmissionOutcome(Result.STAMPED, patch, warnings)
 
 
 def _native_group(

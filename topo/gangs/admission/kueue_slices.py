@@ -22,7 +22,7 @@ pkg/controller/jobs/*;
 `kueue.x-k8s.io/queue-name` in pkg/controller/constants.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from topo.gangs.admission.outcome import Rules
@@ -33,8 +33,8 @@ from topo.gangs.annotation_keys import (
     MOST_GATE_CHARS,
     holders,
 )
-from topo.gangs.job_kinds.templates import JobParts, Template, field_path
-from topo.gangs.json_patch import Operation, entries, mapping, member, sequence
+from topo.gangs.job_kinds.templates import JobParts, Template
+from topo.gangs.json_patch import Operation, entries, mapping, sequence
 from topo.gangs.native import kinds, lowest_tier_for, tier_of_kind
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
@@ -56,7 +56,6 @@ _SLICED = {
 Ray have none for it, and each pod of a Deployment is a workload of its own."""
 _MADE_OF_JOBS = {("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "JobSet")}
 """The kinds of which each template is in the spec of a batch Job."""
-_REPLACEMENT, _ONCE_GONE = "podReplacementPolicy", "Failed"
 _RELAYING = "TrainJob"
 _ADMITTED_ABOVE = frozenset({_RELAYING, "RayJob", "RayService"})
 """What is made of one of these is a part of it, with no quota of its own."""
@@ -157,23 +156,14 @@ def podset_slices(
     return found
 
 
-def replacements(
-    job: Mapping[str, Any], templates: Sequence[Template]
-) -> tuple[list[Operation], list[str]]:
-    """Return what has pods replaced only once they are gone, and warnings where users forbid it."""
-    operations: list[Operation] = []
-    warnings: list[str] = []
-    if (job.get("apiVersion"), job.get("kind")) not in _MADE_OF_JOBS:
-        return operations, warnings
-    for each in templates:
-        at = each.path[:-1]
-        policy = member(job, (*at, _REPLACEMENT))
-        if policy is None:
-            operations += entries(job, at, {_REPLACEMENT: _ONCE_GONE})
-        elif policy != _ONCE_GONE:
-            where = field_path((*at, _REPLACEMENT))
-            warnings.append(f"{where}: write {_ONCE_GONE}, or Kueue may split groups as pods end")
-    return operations, warnings
+def replacements(job: Mapping[str, Any], templates: Sequence[Template]) -> Iterator[Operation]:
+    """Return what has pods replaced only once they are gone.
+
+    The API server writes the default before webhooks are asked, so it looks like a user's choice.
+    """
+    if (job.get("apiVersion"), job.get("kind")) in _MADE_OF_JOBS:
+        for each in templates:
+            yield from entries(job, each.path[:-1], {"podReplacementPolicy": "Failed"})
 
 
 def first_index(template: Template) -> dict[str, str]:
