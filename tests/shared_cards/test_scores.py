@@ -47,6 +47,10 @@ class Questions(RuleBasedStateMachine):
     def a_pod_goes(self, uid: str) -> None:
         self.book.remove_pod(uid)
 
+    @rule()
+    def somebody_else_looks(self) -> None:
+        self.book.snapshot()
+
     @rule(
         family=st.sampled_from(families("a.com")),
         number=st.integers(1, 2),

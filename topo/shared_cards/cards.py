@@ -129,10 +129,12 @@ def total_of(amounts: Iterable[Amount]) -> Amount:
 
 @dataclass(frozen=True, slots=True)
 class CardsSnapshot:
-    """The shared cards of all nodes at one moment."""
+    """The shared cards of all nodes at one moment; `changed` since the snapshot of `before`."""
 
     version: int = 0
     nodes: Mapping[NodeName, NodeCards] = field(default_factory=dict)
+    before: int = -1
+    changed: frozenset[NodeName] = frozenset()
 
 
 NO_CARDS = CardsSnapshot()
@@ -223,8 +225,10 @@ class CardBook:
                     self._counted.pop(name, None)
                 else:
                     self._counted[name] = found
+            changed = frozenset(self._dirty)
             self._dirty.clear()
-            self._snapshot = CardsSnapshot(self.version, dict(self._counted))
+            before = self._snapshot.version
+            self._snapshot = CardsSnapshot(self.version, dict(self._counted), before, changed)
         return self._snapshot
 
     def validate(self) -> None:

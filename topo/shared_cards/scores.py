@@ -121,13 +121,16 @@ class NodeScores:
         if cards is self._seen:
             return
         before, now = self._seen.nodes, cards.nodes
-        gone = [name for name in before if name not in now]
-        changed = [name for name, found in now.items() if before.get(name) is not found]
-        for name in gone:
-            del self._numbers[name]
+        if cards.before == self._seen.version:
+            changed = cards.changed
+        else:
+            names = before.keys() | now.keys()
+            changed = frozenset(name for name in names if before.get(name) is not now.get(name))
         for name in changed:
-            self._numbers[name] = _numbers(now[name])
-        for orders in self._orders.values():
-            for name in (*gone, *changed):
+            if (found := now.get(name)) is not None:
+                self._numbers[name] = _numbers(found)
+            else:
+                self._numbers.pop(name, None)
+            for orders in self._orders.values():
                 orders.pop(name, None)
         self._seen = cards
