@@ -17,7 +17,7 @@ group; with those of tier 3 too a *core* group, and so on. A tier that connects 
 out, and a group that no cable connects has no groups around it. A cable is *astray*, and counts
 from the tier above on, where a group has more cables to other switches whose groups mostly have
 none to this one; or as many: then all of them are. So is one between switches of one rank that are
-under different ones, where most have no such cable.
+under different ones, where such cables are fewer than half of those upward.
 
 Why that is right: where each adapter of a host has a leaf of its own (rails), the hosts of a unit
 share all leaves, and none alone says who is near; where a host has one leaf, all hosts on it do.
@@ -311,17 +311,16 @@ def _across(
     """Return the cables between switches of one rank that join parts under different ones.
 
     Parts are under different ones if they share at most half of their cables to them. None where
-    most parts have such a cable: the fabric is a mesh there.
+    these are half as many as the cables upward, or more: the fabric is a mesh there. `level` has
+    each cable in both directions.
     """
     part_of, above = _above(upward, parts)
-    under = len(above)
     crossing: list[Trunk] = []
     for one, other in level:
         here, there = above[part_of[one]], above[part_of[other]]
         if here and there and 2 * (here & there).total() <= min(here.total(), there.total()):
             crossing.append((one, other))
-    meshed = {part_of[one] for one, _ in crossing}
-    return set(crossing) if 2 * len(meshed) < under else set()
+    return set(crossing) if len(crossing) < len(upward) else set()
 
 
 def _above(
