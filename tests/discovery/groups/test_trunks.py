@@ -1,4 +1,4 @@
-"""Cables between switches that are missing or slow are named by those beside them."""
+"""Cables that are missing or slow are named by those beside them, without a plan."""
 
 import re
 from collections import Counter
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import discovery
-from tests.discovery.fabrics import dumped, listed
+from tests.discovery.fabrics import dumped, listed, reports
 from tests.support.fabric import Built, rails
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
@@ -70,6 +70,47 @@ def test_leaves_with_fewer_uplinks_and_slow_cables_between_switches_are_named(
     told = weak(known(built))
     assert set(re.findall(r"(\S+) has \d cables? to switches above", told)) == short
     assert set(re.findall(r"to (ib-su\d-leaf-\d\d) port \d+ runs at 4xHDR", told)) == slowed
+
+
+@given(st.sets(st.tuples(st.integers(0, 11), st.integers(0, 2)), max_size=8))
+def test_adapters_that_never_had_a_cable_are_named_and_unused_ones_are_not(
+    out: set[tuple[int, int]],
+) -> None:
+    """Each host has a fourth adapter that nobody ever cabled."""
+    built = rails([HOSTS[:6], HOSTS[6:]], 3, 2)
+    for host in HOSTS:
+        built.adapters[host].append(built.fabric.adapter(f"{host} mlx5_3"))
+    left = {host: {0, 1, 2} - {rail for at, rail in out if HOSTS[at] == host} for host in HOSTS}
+    for at, rail in out:
+        built.fabric.cut(built.adapters[HOSTS[at]][rail])
+    state = discovery(Mode.FABRIC)
+    text = next(built.text(host) for host in HOSTS if left[host])
+    state.advance(0.0, listed(HOSTS), dumped(text), *reports(built))
+    state.validate()
+    expected: dict[str, set[int]] = {}
+    for unit in (HOSTS[:6], HOSTS[6:]):
+        here = [host for host in unit if left[host]]  # the others are in no dump
+        counts = Counter(len(left[host]) for host in here)
+        most = [number for number, of in counts.items() if of >= 3 and 2 * of > len(here)]
+        for host in here if most else ():
+            if len(left[host]) >= most[0]:
+                continue
+            has = {rail: sum(rail in left[other] for other in here) for rail in range(3)}
+            gone = {r for r in range(3) if r not in left[host] and 2 * has[r] > len(here)}
+            expected |= {host: gone} if gone else {}
+    told = [c for c in state.snapshot.forest.conflicts if c.code == "fabric-cable-missing"]
+    found = {each.subjects[0]: {*map(int, re.findall(r"mlx5_(\d)", each.text))} for each in told}
+    assert found == expected
+
+
+def test_a_port_that_fell_and_left_the_next_dump_is_told_once() -> None:
+    built = rails([HOSTS[:6], HOSTS[6:]], 3, 2)
+    state = discovery(Mode.FABRIC)
+    state.advance(0.0, listed(HOSTS), dumped(built.text()), *reports(built))
+    built.fabric.cut(built.adapters["h03"][1])
+    state.advance(1.0, dumped(built.text()))
+    state.validate()
+    assert state.snapshot.forest.conflicts == ()
 
 
 def test_a_leaf_that_has_its_cables_again_is_told_no_more() -> None:

@@ -309,6 +309,11 @@ class ConflictCondition(Condition):
         "check the cables that the text names, on NODE and at the switch; a server that is "
         "meant to be on several groups can stay so",
     )
+    FABRIC_CABLE_MISSING = Row(
+        "fabric-cable-missing",
+        "an adapter of a node is in no dump, while most nodes of its group have a cable there",
+        "`ibstat` on NODE: is the port down, the plug out, the cable bad?",
+    )
     FABRIC_CABLE_SLOW = Row(
         "fabric-cable-slow",
         "a cable of a node is slower than most others of its switch",

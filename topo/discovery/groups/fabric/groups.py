@@ -343,8 +343,12 @@ class FabricGroups:
         for guid, node in self._cables.nodes.items() if strays else ():
             adapters[node].append(guid)
         slow, unclear = self._slow(), self._switch_ports.unclear
+        uncabled = self.uplinks.uncabled()
         odd = nodes & (unclear.keys() | strays | self.uplinks.irregular | slow.keys())
-        for node in sorted(odd, key=natural_key):
+        for node in sorted(odd | uncabled.keys(), key=natural_key):
+            if node in uncabled:
+                text = f"{node}: {listed(uncabled[node], _SHOWN)}"
+                yield FabricFinding(ConflictCondition.FABRIC_CABLE_MISSING, (node,), text)
             if node in unclear:
                 text = f"{node}: {listed(unclear[node], _SHOWN)}"
                 yield FabricFinding(ConflictCondition.SEVERAL_NEIGHBOURS, (node,), text)

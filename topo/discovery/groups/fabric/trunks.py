@@ -49,7 +49,7 @@ def _short(
             leaf: sum(_far(cable, leaf) not in leaves for cable in of_switch.get(leaf, ()))
             for leaf in group
         }
-        most = _usual(number.values())
+        most = usual(number.values())
         if most is not None:
             for leaf, count in number.items():
                 if 0 < count < most:
@@ -61,7 +61,7 @@ def _slow(wires: Wires, of_switch: Mapping[Guid, list[Cable]]) -> Iterator[str]:
     slow: dict[Cable, str] = {}
     for cables in of_switch.values():
         rates = {cable.rate for cable in cables}
-        most = _usual(cable.rate for cable in cables) if len(rates) > 1 else None
+        most = usual(cable.rate for cable in cables) if len(rates) > 1 else None
         if most is not None:
             slow |= {each: most for each in cables if 0 < gbps(each.rate) < gbps(most)}
     for cable, most in slow.items():
@@ -75,7 +75,7 @@ def _far(cable: Cable, here: Guid) -> Guid:
     return cable.other.device if cable.one.device == here else cable.one.device
 
 
-def _usual(values: Iterable[_T]) -> _T | None:
+def usual(values: Iterable[_T]) -> _T | None:
     """Return the value that more than half have; None where none has, or there are too few."""
     counts = Counter(values)
     for value, number in counts.most_common(1):

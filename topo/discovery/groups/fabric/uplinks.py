@@ -11,8 +11,8 @@ the node) for a node.
 Example: see `rails`.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from topo.discovery.groups.fabric.near_gpus import NearAdapter, near_adapters
 from topo.discovery.groups.fabric.rails import Cables, Rails, find_rails
 from topo.discovery.groups.fabric.switch_ports import SwitchPorts, interface_id
 from topo.discovery.groups.fabric.switch_tiers import SwitchGroup
+from topo.discovery.groups.fabric.trunks import usual
 from topo.discovery.groups.fabric.wires import Uplink, Wires
 from topo.model.fabric import FabricSwitch, Guid
 from topo.model.ids import NodeName
@@ -89,6 +90,8 @@ class NodeUplinks:
         """The cables of nodes to the leaves of their group, of those that were settled."""
         self._gone: dict[Guid, FabricSwitch] = {}
         """The switch of each adapter that is in no dump any more, as the last one had it."""
+        self._uncabled: Mapping[NodeName, Sequence[str]] | None = None
+        """The adapters without a cable; None where they are to be looked for again."""
         self._at: dict[Guid, set[NodeName]] | None = None
         """The nodes with a cable to each switch; None where that is to be counted again."""
         self.version = 0
@@ -105,6 +108,7 @@ class NodeUplinks:
         self._near[node] = kept
         if kept == known:
             return False
+        self._uncabled = None
         self._note_change()
         self._counted.pop(node, None)
         return True
@@ -118,6 +122,7 @@ class NodeUplinks:
         """Drop what is known of a node."""
         for near in self._near.pop(node, ()):
             self._gone.pop(near.identity, None)
+        self._uncabled = None
         self._note_change()
         self._counted.pop(node, None)
 
@@ -138,6 +143,8 @@ class NodeUplinks:
         """
         if touched is None:
             self._note_gone(wires)
+        if touched is None or groups != self._groups:
+            self._uncabled = None
         self._note_change()
         self._wires, self._groups = wires, groups
         for node in [*self._counted] if touched is None else touched:
@@ -197,6 +204,39 @@ class NodeUplinks:
                 for each in set[Guid]().union(*(self._switches(near.identity) for near in several)):
                     self._at.setdefault(each, set()).add(node)
         return self._at.get(switch, ())
+
+    def uncabled(self) -> Mapping[NodeName, Sequence[str]]:
+        """Return the adapters that never had a cable where most nodes of their group have one.
+
+        Told by the adapters' names, of nodes that have fewer cables than most: a host may number
+        its adapters otherwise. O(adapters) after a change of dumps, groups or adapters, else O(1).
+        """
+        if self._uncabled is None:
+            self._uncabled = self._find_uncabled()
+        return self._uncabled
+
+    def _find_uncabled(self) -> dict[NodeName, list[str]]:
+        cabled: Counter[tuple[SwitchGroup, str]] = Counter()
+        lacking: defaultdict[tuple[SwitchGroup, str], list[NodeName]] = defaultdict(list)
+        numbers: defaultdict[SwitchGroup, dict[NodeName, int]] = defaultdict(dict)
+        for node, group in self._groups.items():
+            adapters = [near for near in self._near.get(node, ()) if not near.interface]
+            for near in adapters:
+                if self._wires.uplinks.get(near.identity):
+                    cabled[group, near.name] += 1
+                    numbers[group][node] = numbers[group].get(node, 0) + 1
+                elif near.identity not in self._gone:
+                    lacking[group, near.name].append(node)
+        found: defaultdict[NodeName, list[str]] = defaultdict(list)
+        for (group, name), nodes in lacking.items():
+            number, most = cabled[group, name], usual(numbers[group].values())
+            if most is None or number <= len(nodes):
+                continue
+            of = f"{number} of {number + len(nodes)} nodes of its group"
+            for node in nodes:
+                if numbers[group].get(node, 0) < most:
+                    found[node].append(f"{name} has no cable in any dump, on {of} it has")
+        return found
 
     def name_of(self, switch: Guid) -> str:
         """Return the name of a switch, also of one that no dump has any more. O(adapters gone)."""
