@@ -19,7 +19,8 @@ from topo.placement.quality.certificate import least_domains, least_inside
 from topo.placement.quality.measure import candidate_of
 from topo.placement.search import domain_bounds as bounds_module
 from topo.placement.search.domain_bounds import domain_bounds
-from topo.placement.search.window_rule import FEW, fewest, fewest_domains, window
+from topo.placement.search.group_shares import FEW, fewest_domains
+from topo.placement.search.window_rule import fewest, window
 from topo.placement.view import view_of
 from topo.placement.whole_groups import best_whole
 

@@ -8,7 +8,7 @@ fewer domains of the tiers above come first in the objective. There are three ca
 - One tier-1 domain holds the job. The best one is found exactly.
 - One domain of a higher tier holds it. `domain_bounds.py` says for each such domain what a
   placement inside it costs at least. We look into the domains in that order by the window rule
-  (`search/window_rule.py`), and stop at the first whose bound the best candidate has reached.
+  (`search/inside_domain.py`), and stop at the first whose bound the best candidate has reached.
 - Several top domains are needed. The window rule chooses them. If the tiers below could do with
   fewer domains, `exact/fewest_children.py` looks for a choice that does.
 
@@ -73,7 +73,8 @@ from topo.placement.job.plan import Allocation, Share, joined
 from topo.placement.quality.certificate import least_domains
 from topo.placement.quality.measure import Candidate, Key, Proven, better_of, candidate_of
 from topo.placement.search.domain_bounds import DomainBounds, domain_bounds
-from topo.placement.search.window_rule import best_inside, fewest, first_inside, ways_over
+from topo.placement.search.inside_domain import best_inside, first_inside, ways_over
+from topo.placement.search.window_rule import fewest
 from topo.placement.view import FreeView
 
 LOOKED_INTO = 48

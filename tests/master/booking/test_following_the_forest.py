@@ -6,7 +6,7 @@ from tests.master.booking_states import booking_state
 from tests.publish.forests import VENDOR, box, forest
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
-from topo.placement.capacity.layout import HostIndex
+from topo.placement.capacity.host_index import HostIndex
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import Request

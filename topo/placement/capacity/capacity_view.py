@@ -23,7 +23,8 @@ from topo.model.ids import Kind, NodeName, natural_key
 from topo.model.pod_requests import Amounts as PodAmounts
 from topo.placement.capacity.columns import HostColumns, HostsOfType, LabelValues, UsageChange
 from topo.placement.capacity.host import Host
-from topo.placement.capacity.layout import DomainIndices, HostIndex, Layout
+from topo.placement.capacity.host_index import HostIndex
+from topo.placement.capacity.layout import DomainIndices, Layout
 from topo.placement.capacity.node_room import Limits
 from topo.placement.capacity.node_usage import Amounts, NodeUsage
 from topo.placement.capacity.other_fabrics import GroupsElsewhere, RoomElsewhere, groups_elsewhere
@@ -103,8 +104,7 @@ class CapacityView:
     def hosts(self) -> list[Host]:
         """Return all hosts in the natural order of the tree; O(hosts)."""
         self._settle()
-        hosts, names = self._hosts, self._index.names
-        order = self._index.order
+        hosts, names, order = self._hosts, self._index.names, self._index.order
         return [hosts[names[host_id]] for domain in order for host_id in domain.ids(names)]
 
     def closed_hosts(self) -> list[Host]:
@@ -142,8 +142,7 @@ class CapacityView:
         The result may be read in any thread. `shared` are the shared cards that pods take. O(hosts)
         of plain copying.
         """
-        kept = (self._bookings.get(owner) for owner in holds)
-        holding = tuple(filter(None, kept))
+        holding = tuple(filter(None, map(self._bookings.get, holds)))
         return NodeUsage(
             self._version, self._hosts.copy(), self._used.copy(), holding, shared or {}
         )

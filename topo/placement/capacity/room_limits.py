@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from topo.model.errors import BrokenInvariantError
 from topo.model.pod_requests import Amounts
-from topo.placement.capacity.layout import HostIndex
+from topo.placement.capacity.host_index import HostIndex
 from topo.placement.capacity.node_room import Limits, NodeRoom
 from topo.placement.capacity.slots import Slots
 

@@ -27,7 +27,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from topo.placement.capacity.layout import Counts, DomainIndices
-from topo.placement.search.window_rule import Demand, Demands
+from topo.placement.search.inside_domain import Demand, Demands
 from topo.placement.view import FreeView
 
 MOST_DOMAINS = 40

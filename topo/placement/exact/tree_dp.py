@@ -31,7 +31,7 @@ from topo.placement.capacity.penalties import MOST_PENALTY
 from topo.placement.exact.knapsack import Knapsack, Option, Packing, combined, packing_of
 from topo.placement.job.plan import Allocation, Share, joined
 from topo.placement.quality.measure import Effect, effect_of
-from topo.placement.search.window_rule import Demand, spread
+from topo.placement.search.inside_domain import Demand, spread
 from topo.placement.view import FreeView
 
 MOST_TABLE_STEPS = 400
