@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TokenKind:
-    """Whose tokens a port accepts, and the warning about those that came over plain HTTP."""
+    """The tokens that a port accepts, and the warning about those sent over plain HTTP."""
 
     code: MasterCondition
     whose: str

@@ -107,7 +107,7 @@ def _unattended(service: Service, cluster: Cluster, nomination: Nomination) -> G
     replicas = service.replicas
 
     def is_attended() -> bool:
-        """Whoever leads judges itself; that it places is all that others see of it."""
+        """The leader judges itself; other masters see only whether somebody leads."""
         if service.replica.role.acts:
             return nomination.is_placing
         return replicas is not None and replicas.lease.somebody_leads()

@@ -64,7 +64,7 @@ class Namer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopologyFormat:
-    """What is published for one scheduler: its kinds in the order in which they are made.
+    """The objects for one scheduler: their kinds, in the order in which they are made.
 
     `is_sole`: it knows one topology, which is that of the tree whatever other fabrics there are.
     """

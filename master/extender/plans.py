@@ -58,7 +58,7 @@ GANGS_A_TICK = 64
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    """What is kept for the group of a pod: pods still awaited by node, and the node of its rank."""
+    """The nodes kept for the group of a pod: pods still awaited by node, the node of its rank."""
 
     awaited: Mapping[NodeName, int]
     own: NodeName | None

@@ -154,7 +154,7 @@ class Engine:
 
     @property
     def suspected(self) -> Mapping[NodeName, NodeSuspicion]:
-        """What is held against nodes now; without those against which there is nothing."""
+        """The suspicions of nodes; only of nodes that have any."""
         return self._discovery.suspicions.suspected
 
     async def decide(self, event: OperatorDecided) -> None:

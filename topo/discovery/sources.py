@@ -193,14 +193,14 @@ SOURCES = (CONFIGURED, REPORTED, MANAGED, DUMPED)
 
 
 class _Warned(NamedTuple):
-    """What is odd about a source, and when that is over (monotonic seconds)."""
+    """Warnings about a source, and when they end (monotonic seconds)."""
 
     warnings: tuple[SourceWarning, ...]
     until_s: float
 
 
 class _Reading(NamedTuple):
-    """What is followed of a source's answers, and what is odd about them."""
+    """What a source's answers are read from, and the warnings about them."""
 
     detail: str
     doubts: tuple[SourceWarning, ...]

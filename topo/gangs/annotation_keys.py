@@ -150,7 +150,7 @@ class AnnotationKeys:
 
     @cached_property
     def whole_groups(self) -> str:
-        """Who answers AdmissionChecks of Kueue, and holds jobs before their quota."""
+        """The name under which AdmissionChecks of Kueue are answered and jobs are held."""
         return f"{self.domain}/whole-groups"
 
     @cached_property

@@ -63,7 +63,7 @@ class Wire(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeSuspicion:
-    """What is held against a node, whatever its status: links that cannot be trusted, a quarantine.
+    """The suspicion of a node, whatever its status: links that cannot be trusted, a quarantine.
 
     `links` are their names within the node, each with its evidence in words; the name of the node
     itself is empty. `quarantine` is the operator's reason, None where there is no quarantine.

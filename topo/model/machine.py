@@ -321,7 +321,7 @@ class NetworkPort:
 
 @dataclass(frozen=True, slots=True)
 class NicNeighbour:
-    """Who names itself by LLDP at the other end of the cable of a network interface.
+    """The device at the other end of a network interface's cable, as it names itself by LLDP.
 
     `chassis` identifies the device: the kind of its identity and the identity, `mac 1c:34:da:…`.
     `name` is what people call it. `port` is unique within the chassis only.

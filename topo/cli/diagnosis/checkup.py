@@ -18,7 +18,7 @@ from topo.model.rest.topology import TopologyDocument
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """What is wrong, and one line for each thing that was found well."""
+    """The findings, and one line for each part that is healthy."""
 
     findings: tuple[Finding, ...]
     healthy: tuple[str, ...]

@@ -100,7 +100,7 @@ class Machines:
 
     @property
     def topology(self) -> ManagedTopology:
-        """What is held now, missing machines included, for the state file."""
+        """The kept inventory, missing machines included, for the state file."""
         groups = self.groups.by_id.values()
         return ManagedTopology(tuple(groups), tuple(self._machines.values()))
 

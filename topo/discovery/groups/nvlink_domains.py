@@ -58,7 +58,7 @@ _LEVELS: Mapping[FabricKind, tuple[Kind, ...]] = {
 
 
 class NvlinkDomains:
-    """Who states which cluster and clique. Mutable; owned by the discovery state."""
+    """The cluster and clique that each node states. Mutable; owned by the discovery state."""
 
     def __init__(self, records: Collection[NameRecord]) -> None:
         self._books = {kind: NameBook(kind, records) for kind in _LEVELS[FabricKind.NVLINK]}

@@ -178,7 +178,7 @@ class NodeRecord:
 
     @property
     def losses(self) -> AbstractSet[Subject]:
-        """What was there and is judged gone: links, the domain, hardware."""
+        """The losses of the node: links, the domain, hardware that was there before."""
         if self.verdict.settled:
             return frozenset()
         wiring = {link_subject(uuid) for uuid in self.dead_claims()}

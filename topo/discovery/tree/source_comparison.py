@@ -51,7 +51,7 @@ class SourceComparison:
 
     @property
     def confirmed(self) -> Mapping[GroupPath, tuple[SourceName, ...]]:
-        """By group the other sources that state exactly its nodes."""
+        """The other sources that state exactly the nodes of a group, by group."""
         return self._agreement.confirmed
 
     def put(self, membership: Membership, node: NodeName, path: Path) -> None:

@@ -32,7 +32,7 @@ class WorkloadDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseDocument:
-    """Who leads. `age_s`: since it was renewed, by the clock of the machine that asks.
+    """The lease of the leader. `age_s`: since its renewal, by the clock of the asking machine.
 
     `renewing`: the age is within the term, or the lease changed while it was looked at.
     """
@@ -78,7 +78,7 @@ class ComputeDomainsDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDocument:
-    """What is there of this product. What is None is not there, or could not be read.
+    """The parts of this product in a cluster. None: not there, or not readable.
 
     `flags` are those of the master, `account` its service account. `denied` is None where whoever
     asks may not ask for the rights of others. `problems`: what the API server answered instead.

@@ -46,7 +46,7 @@ class LargestDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeDocument:
-    """What is free of one GPU type; `integrity` is the share of free GPUs in whole groups.
+    """The free GPUs of one type; `integrity` is the share of free GPUs in whole groups.
 
     `node_gpus`: of its usual node. `group_gpus`: of a whole group. `unusable_gpus`: free ones that
     a job of the mix is expected to be unable to use.

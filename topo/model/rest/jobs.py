@@ -111,7 +111,7 @@ class PlacementBody(JobBody):
 
 
 class PodsBody(Body):
-    """So many pods on this node."""
+    """A node, and how many pods are on it."""
 
     name: Name = Field(description="a node's name")
     pods: int = Field(ge=1, le=MAX_PODS, description="the number of pods on it")

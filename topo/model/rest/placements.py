@@ -29,7 +29,7 @@ class InsideDocument(DomainDocument):
 
 
 class PodsDocument(TypedDict):
-    """So many pods on this node."""
+    """A node, and how many pods are on it."""
 
     name: str
     pods: int

@@ -41,13 +41,13 @@ class NodeReasonDocument(Reason):
 
 @dataclass(frozen=True, slots=True)
 class SourceWarningDocument(Reason):
-    """What is odd about a source, and the seconds since; null where nobody says."""
+    """A warning about a source, and the seconds since it began; null where that is unknown."""
 
     since_s: float | None = None
 
 
 class SharedCardsDocument(TypedDict):
-    """What there is of a resource in which cards are shared, and what pods have of it.
+    """A resource of shared cards: how much there is, and how much pods have.
 
     The numbers are in the resource's own unit: shares of cards (`metax-tech.com/sgpu`), virtual
     GPUs (`volcano.sh/vgpu-number`), hundredths of a card (`tencent.com/vcuda-core`).
@@ -244,7 +244,7 @@ class SourceDocument(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarningDocument:
-    """What is wrong with how the master itself is run, and the next step.
+    """A problem of how the master itself is run, and the next step.
 
     `code`: a kind of secret that others can read, such as `worker-token-in-clear`, a kind of file
     that cannot be used as it is, such as `worker-token-file`, or a resource of Kubernetes that
@@ -319,7 +319,7 @@ class LinkSuspicionDocument(TypedDict):
 
 
 class NodeSuspicionDocument(TypedDict):
-    """What is held against a node. `quarantine` is why no new job starts there, null where one may.
+    """The suspicion of a node. `quarantine` is why no new job starts there, null where one may.
 
     `links` are those of which anything is remembered, suspected or not.
     """

@@ -35,7 +35,7 @@ class SlurmFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmChoice:
-    """What is written: groups of these kinds as blocks (none: all that nodes stand in), of `base`
+    """The choices for a file: groups of these kinds as blocks (none: all kinds), of `base`
     nodes (None: as most have). `is_forgetful`: nothing stays because the file has it.
     """
 
