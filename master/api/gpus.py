@@ -108,9 +108,9 @@ def _given(text: str | None, field: str, known: Sequence[int]) -> frozenset[int]
 def _unknown(field: str, given: str, names: tuple[str, ...]) -> tuple[str, str, str]:
     if field == "rails":
         return (
-            f"{given!r} is no rail",
+            f"{given!r} is not a rail",
             field,
             f"give numbers from 0 to {names[-1]}, separated by commas",
         )
     fix = f"give numbers of {', '.join(names) or 'no GPU'}, separated by commas"
-    return f"{given!r} is no GPU of this node", field, fix
+    return f"{given!r} is not a GPU of this node", field, fix

@@ -73,7 +73,7 @@ def read_asked(content: bytes) -> Asked:
     except orjson.JSONDecodeError as error:
         raise BadInputError(Refusal(f"the body is no JSON: {error}", "body", _FIX)) from None
     if not isinstance(document, dict):
-        raise BadInputError(Refusal("the body is no object", "body", _FIX))
+        raise BadInputError(Refusal("the body is not an object", "body", _FIX))
     found = {str(key).lower(): value for key, value in document.items()}
     pod = found.get("pod")
     if not isinstance(pod, dict):

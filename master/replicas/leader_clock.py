@@ -47,7 +47,7 @@ class LeaderClock:
         boot, _, clock = value.partition(" ")
         clock_s = float(clock)
         if not math.isfinite(clock_s):
-            raise ValueError(f"{clock!r} is no reading of a clock")
+            raise ValueError(f"{clock!r} is not a reading of a clock")
         if boot != self._boot:
             self._boot = boot
             self._bounds.clear()

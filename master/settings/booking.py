@@ -47,7 +47,7 @@ class BookingSettings(ClusterSettings):
         fix = "write <path>=<groups>, such as switchbox-1=2 or switchbox-1/dragonfly-3=1"
         wrong = [text for text in self.reserve_groups if _reserve(text) is None]
         return tuple(
-            Refusal(f"{text!r} is no reserve", "--reserve-groups", fix) for text in wrong[:1]
+            Refusal(f"{text!r} is not a reserve", "--reserve-groups", fix) for text in wrong[:1]
         )
 
     @property

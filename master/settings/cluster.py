@@ -90,10 +90,10 @@ class ClusterSettings(ServiceSettings):
             most = MAX_DNS_NAME_CHARS - (len(longest) - len(self.domain))
             fix = "write a DNS name in small letters, such as metax-tech.com,"
             fix += f" of {most} characters at most"
-            found.append(Refusal(f"{self.domain!r} is no prefix of labels", "--domain", fix))
+            found.append(Refusal(f"{self.domain!r} is not a prefix of labels", "--domain", fix))
         if not CONFIG_MAP.fullmatch(self.device_config_map):
             fix = "write <name> or <namespace>/<name>, such as metax/metax-device-config"
-            what = f"{self.device_config_map!r} is no name of a ConfigMap"
+            what = f"{self.device_config_map!r} is not a name of a ConfigMap"
             found.append(Refusal(what, "--device-config-map", fix))
         return (*found, *self._controller_refusals(), *self._label_refusals())
 
@@ -102,10 +102,10 @@ class ClusterSettings(ServiceSettings):
         wrong = [name for name in self.controllers if name not in names]
         if wrong:
             fix = did_you_mean(wrong[0], names, f"choose among {', '.join(names)}")
-            return (Refusal(f"{wrong[0]!r} is no controller", "--controllers", fix),)
+            return (Refusal(f"{wrong[0]!r} is not a controller", "--controllers", fix),)
         if NO_CONTROLLERS in self.controllers and len(self.controllers) > 1:
             fix = f"write {NO_CONTROLLERS}, or the names of those that are wanted"
-            what = f"{NO_CONTROLLERS} stands beside other names"
+            what = f"{NO_CONTROLLERS} is given beside other names"
             return (Refusal(what, "--controllers", fix),)
         of_gangs = [name for name in OF_GANGS if name in self.controllers]
         if of_gangs and NOMINATION not in of_gangs:

@@ -47,11 +47,11 @@ class ExtenderSettings(JobSettings):
         namespace, _, name = self.gpu_quota_config_map.partition("/")
         if not (namespace and name):
             fix = "write <namespace>/<name>, such as kube-system/gpuquota"
-            what = f"{self.gpu_quota_config_map!r} is no ConfigMap of a namespace"
+            what = f"{self.gpu_quota_config_map!r} is not a ConfigMap of a namespace"
             return (Refusal(what, "--gpu-quota-config-map", fix),)
         return tuple(
             Refusal(
-                f"{key!r} is no label of Kubernetes", flag, "write one such as example.com/pool"
+                f"{key!r} is not a label of Kubernetes", flag, "write one such as example.com/pool"
             )
             for flag, key in (
                 ("--gpu-model-label", self.gpu_model_label),

@@ -120,7 +120,7 @@ class FindingSettings(GroupLabelSettings):
         wrong = [key for key in self.join_keys if key not in JOIN_KEYS]
         if wrong:
             fix = did_you_mean(wrong[0], JOIN_KEYS, f"choose among {', '.join(JOIN_KEYS)}")
-            return (Refusal(f"{wrong[0]!r} is no join key", "--join-keys", fix),)
+            return (Refusal(f"{wrong[0]!r} is not a join key", "--join-keys", fix),)
         if not self.join_keys or len(set(self.join_keys)) < len(self.join_keys):
             fix = "name each key once, at least one"
             return (Refusal("the join keys are empty or repeat", "--join-keys", fix),)
@@ -201,9 +201,9 @@ def refusal_of_precedence(
     for word in words:
         if word not in STATING:
             fix = did_you_mean(word, STATING, f"choose among {', '.join(STATING)}")
-            return Refusal(f"{word!r} is no source that writes groups down", where, fix)
+            return Refusal(f"{word!r} is not a source that writes groups down", where, fix)
     if len(set(words)) < len(words):
-        return Refusal("a source stands there twice", where, "write each once")
+        return Refusal("a source is named twice", where, "write each once")
     if words and own is not None and own not in words:
         return Refusal(f"{own} is missing, of which mode {mode} is made", where, f"add {own}")
     if "labels" in words and not reads_labels:

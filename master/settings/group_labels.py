@@ -85,14 +85,14 @@ def parse_group_labels(words: Sequence[str], domain: str) -> LabelSource | Refus
         return UNLABELLED
     if FOUND in words:
         fix = f"write {FOUND} alone, or the names of families, or keys"
-        return AUTO if len(words) == 1 else Refusal(f"{FOUND} stands beside others", WHERE, fix)
+        return AUTO if len(words) == 1 else Refusal(f"{FOUND} is given beside others", WHERE, fix)
     if len(set(words)) < len(words):
-        return Refusal("a word stands there twice", WHERE, "write each once")
+        return Refusal("a word is given twice", WHERE, "write each once")
     families = [known[word] for word in words if word in known]
     if families and len(families) < len(words):
         other = next(word for word in words if word not in known)
         fix = did_you_mean(other, known, "write families alone, or keys alone")
-        return Refusal(f"{other!r} is no family, and stands beside one", WHERE, fix)
+        return Refusal(f"{other!r} is not a family, and is given beside one", WHERE, fix)
     return LabelSource(tuple(families)) if families else _of_keys(words, known)
 
 
@@ -102,12 +102,14 @@ def _of_keys(words: Sequence[str], known: dict[str, LabelFamily]) -> LabelSource
         kind, has_kind, key = word.rpartition("=")
         if not _is_key(key):
             fix = "write keys as on the node, such as example.com/rack, outermost first"
-            return Refusal(f"{word!r} is no key of a label", WHERE, fix)
+            return Refusal(f"{word!r} is not a key of a label", WHERE, fix)
         if "/" not in word and not has_kind and (hint := did_you_mean(word, (*known, FOUND))):
-            return Refusal(f"{word!r} is no family of labels", WHERE, f"{hint} a key: rack={word}")
+            return Refusal(
+                f"{word!r} is not a family of labels", WHERE, f"{hint} a key: rack={word}"
+            )
         if has_kind and (not _KIND.fullmatch(kind) or kind == NODE):
             fix = "write <kind>=<key>, the kind in small letters, such as rack=example.com/rack"
-            return Refusal(f"{kind!r} is no kind of a group", WHERE, fix)
+            return Refusal(f"{kind!r} is not a kind of a group", WHERE, fix)
         levels.append(LabelLevel(key, Kind(kind) if has_kind else _kind_of(key)))
     (most, number), *_ = Counter(level.kind for level in levels).most_common(1)
     if number > 1:

@@ -61,7 +61,7 @@ class JobSettings(ClusterSettings):
             return (Refusal(what, "--placement", fix),)
         if not CONFIG_MAP.fullmatch(self.volcano_config_map) or "/" not in self.volcano_config_map:
             fix = "write <namespace>/<name>, such as volcano-system/volcano-scheduler-configmap"
-            what = f"{self.volcano_config_map!r} is no ConfigMap of a namespace"
+            what = f"{self.volcano_config_map!r} is not a ConfigMap of a namespace"
             return (Refusal(what, "--volcano-config-map", fix),)
         return self._missing_controller()
 

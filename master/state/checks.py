@@ -142,7 +142,7 @@ def _moment(document: object) -> ClockReading | str | None:
     except ValidationError as error:
         return f"{first_finding(error)} of holds.saved"
     sound = 0 <= moment.unix_s <= MAX_UNIX_S and 0 <= moment.clock_s <= MAX_UNIX_S
-    return moment if sound and len(moment.boot) <= MAX_ID_CHARS else "holds.saved is no moment"
+    return moment if sound and len(moment.boot) <= MAX_ID_CHARS else "holds.saved is not a moment"
 
 
 def _flaws(hold: Hold) -> Iterator[str]:

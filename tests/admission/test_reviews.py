@@ -52,7 +52,7 @@ def test_a_wrong_job_is_refused_with_422_and_the_fix_where_that_is_asked_for() -
     said = response(found.answer)
     assert said["allowed"] is False
     assert said["status"]["code"] == 422
-    assert "60 is no multiple of the 8 GPUs of a pod" in said["status"]["message"]
+    assert "60 is not a multiple of the 8 GPUs of a pod" in said["status"]["message"]
     assert "give 56 or 64" in said["status"]["message"]
 
 

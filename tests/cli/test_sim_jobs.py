@@ -54,8 +54,8 @@ def test_a_job_that_does_not_fit_says_why(topo: Topo) -> None:
     ("arguments", "words"),
     [
         (["place", "--nodes", "10", "--pods", "0"], "pods is 0"),
-        (["place", "--nodes", "10", "--gpus", "3"], "no whole number of pods of 3 GPUs"),
-        (["stream", "--cluster", "3x3"], "'3x3' is no size of a cluster"),
+        (["place", "--nodes", "10", "--gpus", "3"], "not a whole number of pods of 3 GPUs"),
+        (["stream", "--cluster", "3x3"], "'3x3' is not a size of a cluster"),
         (["stream", "--cluster", "99x99x99"], "up to 20,000 nodes"),
         (["stream", "--policy", "slurm", *SMALL], "take one of topo, topo-preferred"),
         (["stream", "--map", "/nowhere.csv"], "No such file"),

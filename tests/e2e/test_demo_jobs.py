@@ -89,7 +89,7 @@ def test_a_running_job_that_loses_a_link_is_told_and_goes_on(jobs: RunningDemo) 
 def test_a_wrong_request_is_warned_of_and_the_job_runs_without_groups(jobs: RunningDemo) -> None:
     made = jobs.topo("demo", "submit", "odd", "--group-size", "12")
     assert made.returncode == 0
-    assert "no multiple of the 8 GPUs of a pod" in made.stderr
+    assert "not a multiple of the 8 GPUs of a pod" in made.stderr
     eventually(lambda: _states(jobs) == {"odd": "running"})
     assert "odd" not in jobs.topo("gangs").stdout
 

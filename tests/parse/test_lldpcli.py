@@ -127,7 +127,7 @@ def test_the_outputs_of_two_hosts_are_not_one() -> None:
 
 def test_a_document_of_another_shape_is_refused_with_the_command() -> None:
     found = refused('{"lldp": [3]}')
-    assert "is no object" in found.what
+    assert "is not an object" in found.what
     assert "lldpcli -f json0 show neighbors" in found.fix
 
 

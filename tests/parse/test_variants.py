@@ -276,7 +276,7 @@ def test_a_link_number_cut_at_the_edge_of_the_screen_is_told():
     """Link 14 of the far end is not its link 1."""
     head = "GPU 0: NVIDIA H100 PCIe (UUID: GPU-6968dfc2-d444-d92c-c36b-6abe53445cb9)\n"
     found = understood(f"{head}\t Link 0: Remote Device 00000000:D5:00.0: Link 1\n4\n")
-    assert found.warnings == ("line 3: '4' is no whole line",)
+    assert found.warnings == ("line 3: '4' is not a whole line",)
 
 
 def test_a_domain_cut_at_the_edge_of_the_screen_is_joined():

@@ -221,7 +221,7 @@ def test_a_record_that_somebody_changed_is_none(text: str) -> None:
         ({}, {"metax-tech.com/gpu-group-size": "16"}, "8 pods of 8, groups of 16"),
         ({"gpu-group-size": "32"}, {"metax-tech.com/gpu-group-size": "16"}, "groups of 32"),
         ({"maxRunDurationSeconds": "600"}, {}, "one group"),
-        ({"gpu-group-size": "12"}, {}, "no multiple of the 8 GPUs of a pod"),
+        ({"gpu-group-size": "12"}, {}, "not a multiple of the 8 GPUs of a pod"),
         ({"gpu-group-size": "many"}, {}, "gpu-group-size is 'many'"),
         ({"BookingSeconds": "0"}, {}, "BookingSeconds is '0'"),
         ({"BookingSeconds": "2d"}, {}, "give seconds from 1 to 82800"),

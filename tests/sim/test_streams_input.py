@@ -119,7 +119,7 @@ def test_a_map_may_say_what_its_nodes_have(tmp_path):
         ("ip,ASW\na\n", "row 2"),
         ("ip,ASW\na,S1\na,S2\n", "node a stands there twice"),
         ("ip,ASW\n,S1\n", "a node has no name"),
-        ("ip,gpu\na,many\n", "'many' is no number of GPUs"),
+        ("ip,gpu\na,many\n", "'many' is not a number of GPUs"),
     ],
 )
 def test_what_is_no_map_is_refused_with_the_reason(tmp_path, text, what):

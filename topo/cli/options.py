@@ -68,7 +68,7 @@ class MasterOptions:
         typer.Option(
             envvar="TOPO_CA_FILE",
             metavar="FILE",
-            help="PEM certificates that vouch for the master. Default: the system's.",
+            help="PEM certificates of the master's authority. Default: the system's.",
         ),
     ] = None
 

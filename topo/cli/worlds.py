@@ -27,7 +27,9 @@ def chosen(name: str) -> World:
     boxes, flies, nodes = (int(number) for number in size.group(1, 2, 3))
     gpus = int(size.group(4) or 8)
     if not 1 <= max(boxes, 1) * flies * nodes <= MAX_NODES or not 1 <= gpus <= 32:
-        raise usage(f"{name} is no sensible size", "WORLD", f"1 to {MAX_NODES} nodes, 1 to 32 GPUs")
+        raise usage(
+            f"{name} is not a sensible size", "WORLD", f"1 to {MAX_NODES} nodes, 1 to 32 GPUs"
+        )
     return world(boxes, flies, nodes, gpus, stem="sample")
 
 

@@ -147,7 +147,7 @@ def _vertex(row: Json) -> Vertex:
 
 def _group(part: Json, old: Vertex) -> Vertex:
     if isinstance(old, Node):
-        raise BrokenEditError(f"{old.name} is no group")
+        raise BrokenEditError(f"{old.name} is not a group")
     children = tuple(_edited(part["child"], old.children, _vertex, _group))
     head = part["head"] if "head" in part else rows.of_head(old)
     return rows.group(head, children)

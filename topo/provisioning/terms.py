@@ -74,7 +74,7 @@ def read_request(
         return Refusal(what, "spec.podSets", f"ask for at most {MOST_PODS} at once")
     size = terms.group_size if terms is not None else None
     if size is not None and size % gpus:
-        what = f"{keys.size} {size} is no multiple of the {gpus} GPUs of a pod"
+        what = f"{keys.size} {size} is not a multiple of the {gpus} GPUs of a pod"
         return Refusal(what, "spec.parameters", f"give {size - size % gpus + gpus}")
     request = Request(
         pods=pods,

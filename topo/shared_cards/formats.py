@@ -68,7 +68,7 @@ def volcano_shares(text: str) -> tuple[CardShare, ...] | Refusal:
             memory = _number(items[2]) if len(items) > 3 else None
             cores = _number(items[3]) if len(items) > 3 else None
             if memory is None or cores is None:
-                return _bad(VOLCANO_POD, f"{entry[:64]!r} is no card with its amounts")
+                return _bad(VOLCANO_POD, f"{entry[:64]!r} is not a card with its amounts")
             found.append(CardShare(items[0].partition("[")[0], Amount(1, cores, memory)))
     return _of_bounded(VOLCANO_POD, found)
 
@@ -106,7 +106,7 @@ def metax_shares(text: str) -> tuple[CardShare, ...] | Refusal:
                 (_amount(each, key) for key in ("compute", "vRam")) if name else (None, None)
             )
             if not isinstance(name, str) or cores is None or memory is None:
-                return _bad(METAX_POD, f"{str(each)[:64]} is no card with its amounts")
+                return _bad(METAX_POD, f"{str(each)[:64]} is not a card with its amounts")
             found.append(CardShare(name, Amount(1, cores, memory)))
     return _of_bounded(METAX_POD, found)
 

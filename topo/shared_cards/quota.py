@@ -45,7 +45,7 @@ def read_quotas(text: str) -> Quotas | Refusal:
     except (ValueError, RecursionError) as error:
         return _bad(f"it is no JSON: {error}", "gpu_quota")
     if not isinstance(document, dict) or len(document) > MOST_NAMESPACES:
-        return _bad(f"it is no object of at most {MOST_NAMESPACES} namespaces", "gpu_quota")
+        return _bad(f"it is not an object of at most {MOST_NAMESPACES} namespaces", "gpu_quota")
     found: dict[str, NamespaceQuota] = {}
     for namespace, stated in document.items():
         quota = _of_namespace(stated, namespace)
@@ -57,13 +57,13 @@ def read_quotas(text: str) -> Quotas | Refusal:
 
 def _of_namespace(stated: Any, namespace: str) -> NamespaceQuota | Refusal:
     if not isinstance(stated, dict):
-        return _bad("it is no object", namespace)
+        return _bad("it is not an object", namespace)
     cards, pools = stated.get("quota") or {}, stated.get("pool") or []
     if not isinstance(cards, dict) or len(cards) > MOST_WORDS:
-        return _bad(f"it is no object of at most {MOST_WORDS} models", f"{namespace}.quota")
+        return _bad(f"it is not an object of at most {MOST_WORDS} models", f"{namespace}.quota")
     for model, number in cards.items():
         if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            return _bad("it is no whole number of cards", f"{namespace}.quota.{model}")
+            return _bad("it is not a whole number of cards", f"{namespace}.quota.{model}")
     is_list = isinstance(pools, list) and len(pools) <= MOST_WORDS
     if not is_list or not all(isinstance(each, str) for each in pools):
         return _bad(f"it is no list of at most {MOST_WORDS} names", f"{namespace}.pool")

@@ -33,5 +33,5 @@ class Exporter:
         if page is None:
             return failed(f"{self._url} gave more than {self._limit_bytes} bytes")
         if _MARK not in b"\n" + page:
-            return absent(f"what answers at {self._url} is no mx-exporter")
+            return absent(f"what answers at {self._url} is not an mx-exporter")
         return ok(page.decode("utf-8", "replace"))

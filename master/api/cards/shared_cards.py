@@ -65,9 +65,9 @@ def _asked(query: Query, domain: str) -> CardRequest | None:
         return None
     if family not in FAMILIES:
         fix = f"family is one of {', '.join(FAMILIES)}"
-        raise BadInputError(Refusal(f"{family[:64]!r} is no family", "family", fix))
+        raise BadInputError(Refusal(f"{family[:64]!r} is not a family", "family", fix))
     if query.get("policy", CardPolicy.BINPACK) not in list(CardPolicy):
-        what = f"{query['policy'][:64]!r} is no policy"
+        what = f"{query['policy'][:64]!r} is not a policy"
         raise BadInputError(Refusal(what, "policy", "policy is binpack or spread"))
     of = by_name(domain)[family]
     cores = query.get("cores", of.cores_by_default)

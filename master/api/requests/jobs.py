@@ -65,7 +65,7 @@ def _selector(text: str) -> dict[str, str]:
     for part in text.split(","):
         key, equals, value = part.strip().partition("=")
         if not equals or not key or key in labels:
-            what = f"{part[:64]!r} is no label, or one given twice"
+            what = f"{part[:64]!r} is not a label, or one given twice"
             raise BadInputError(Refusal(what, "selector", "write a=b,c=d"))
         labels[key] = value
     return labels

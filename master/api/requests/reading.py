@@ -162,14 +162,14 @@ def _integer(value: str, parameter: Parameter) -> int:
         number = int(value)
         if number >= parameter.minimum:
             return number
-    what = f"{value[:64]!r} is no whole number from {parameter.minimum}"
+    what = f"{value[:64]!r} is not a whole number from {parameter.minimum}"
     raise BadInputError(Refusal(what, parameter.name, f"{parameter.name} is {parameter.text}"))
 
 
 def _generation(value: str, parameter: Parameter) -> GenerationId:
     found = GenerationId.read(value)
     if found is None:
-        what = f"{value[:64]!r} is no generation, such as 7 or 7.5e0c21af"
+        what = f"{value[:64]!r} is not a generation, such as 7 or 7.5e0c21af"
         raise BadInputError(Refusal(what, parameter.name, f"{parameter.name} is {parameter.text}"))
     return found
 
@@ -178,7 +178,7 @@ def _moment(value: str, parameter: Parameter) -> MomentId:
     found = MomentId.read(value)
     if found is None:
         fix = f"{parameter.name} is {parameter.text}: {EXAMPLES}"
-        raise BadInputError(Refusal(f"{value[:64]!r} is no moment", parameter.name, fix))
+        raise BadInputError(Refusal(f"{value[:64]!r} is not a moment", parameter.name, fix))
     return found
 
 

@@ -109,7 +109,7 @@ def _mapping(document: Any, where: str) -> Mapping[str, Any]:
 def _mode(stated: Mapping[str, Any], where: str) -> str:
     mode = stated.get("mode", NATIVE)
     if mode not in (NATIVE, SGPU):
-        raise _bad(f"{documents.describe(mode)} is no mode", f"{where}.mode")
+        raise _bad(f"{documents.describe(mode)} is not a mode", f"{where}.mode")
     return str(mode)
 
 

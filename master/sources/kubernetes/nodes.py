@@ -143,7 +143,7 @@ def doubts(found: NodeObject, policy: Policy) -> Iterator[str]:
         quantity = found.status.allocatable.get(resource, "0")
         if whole(quantity) is None:
             shown = quantity[:_SHOWN_CHARS]
-            yield f"node {name}: {shown!r} is no quantity of {resource}, so it counts as none"
+            yield f"node {name}: {shown!r} is not a quantity of {resource}, so it counts as none"
     cards = shared_cards(found, policy.domain)
     if isinstance(cards, Refusal):
         yield f"node {name}: its shared cards are not counted: {cards}"

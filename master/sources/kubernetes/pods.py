@@ -317,7 +317,7 @@ def _doubts(
     if MOST not in amounts.values():
         return ()
     return tuple(
-        f"pod {name}: {asked} is no quantity, so it counts as all that its node has"
+        f"pod {name}: {asked} is not a quantity, so it counts as all that its node has"
         for asked in unreadable(found.spec, amounts)
     )
 

@@ -156,7 +156,7 @@ export const ENGLISH = {
   usage_training: "training",
   usage_inference: "inference",
   not_said: "not said",
-  no_label: "'{word}' is no label",
+  no_label: "'{word}' is not a label",
   write_label: "write KEY=VALUE",
   label_twice: "{key} is given twice, with two values",
   give_once: "give it once",

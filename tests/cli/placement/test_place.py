@@ -124,7 +124,7 @@ def test_what_the_master_calls_malformed_is_bad_usage_and_names_the_option(
     topo: Topo, fake_master: FakeMaster
 ) -> None:
     problem = {
-        "detail": "a group of 60 GPUs is no whole number of pods of 8 GPUs",
+        "detail": "a group of 60 GPUs is not a whole number of pods of 8 GPUs",
         "field": "group_size",
         "fix": "give a multiple of gpus_per_pod, such as 56 or 64",
     }
@@ -132,7 +132,7 @@ def test_what_the_master_calls_malformed_is_bad_usage_and_names_the_option(
     shown = topo(*JOB)
     assert shown.exit_code == Exit.USAGE
     assert shown.stderr.splitlines() == [
-        "topo: a group of 60 GPUs is no whole number of pods of 8 GPUs",
+        "topo: a group of 60 GPUs is not a whole number of pods of 8 GPUs",
         "  at --group-size",
         "  next: give a multiple of --gpus, such as 56 or 64",
     ]

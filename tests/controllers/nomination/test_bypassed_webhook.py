@@ -44,7 +44,7 @@ async def test_one_that_is_planned_with_its_gated_siblings_within_moments_is_cou
 
 
 async def test_a_job_that_can_have_no_groups_is_told_why_once_and_passed_nobody_by():
-    cluster, why = GangCluster("kube-scheduler"), "gpu-group-size 12 is no multiple of 8"
+    cluster, why = GangCluster("kube-scheduler"), "gpu-group-size 12 is not a multiple of 8"
     async with leader(cluster, Way(cluster.api)) as made:
         for rank in range(2):
             annotations = {WORDS.size: "12", WORDS.ungrouped: why}

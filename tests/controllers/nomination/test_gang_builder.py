@@ -193,7 +193,7 @@ def test_terms_are_those_of_the_annotations():
     [
         ({"stamp": None}, "does not say which gang"),
         ({"size": "none"}, "cannot be read"),
-        ({"size": "12"}, "no whole number of pods"),
+        ({"size": "12"}, "not a whole number of pods"),
         ({"owners": ()}, "belongs to no job"),
     ],
     ids=lambda each: str(each)[:20],

@@ -71,7 +71,7 @@ def test_a_topology_key_that_is_a_label_of_groups_is_the_group_that_all_pods_sha
 
 def test_a_gang_with_another_topology_key_is_left_to_kube_scheduler() -> None:
     assert (
-        "its PodGroup wants one zone, which is no label of a group"
+        "its PodGroup wants one zone, which is not a label of a group"
         in built(group(key="zone")).ungated
     )
 

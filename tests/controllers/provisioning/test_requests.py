@@ -138,7 +138,7 @@ async def test_what_would_fit_on_no_empty_cluster_fails_at_once():
         await asyncio.sleep(10)
         assert cluster.true("large") == ["Accepted", "Failed"]
         assert cluster.true("odd") == ["Failed"]
-        assert "no multiple of the 8 GPUs" in cluster.conditions("odd")["Failed"]["message"]
+        assert "not a multiple of the 8 GPUs" in cluster.conditions("odd")["Failed"]["message"]
         assert "BookingSeconds is 'a while'" in cluster.conditions("long")["Failed"]["message"]
 
 

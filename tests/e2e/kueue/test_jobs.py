@@ -49,7 +49,7 @@ async def test_kueue_keeps_the_groups_of_a_native_job_whole_by_the_slices_it_is_
     odd = await api.create(
         BATCH_JOBS, queued(batch_job("odd", 7, 16, gpus=8, **NATIVE), "training")
     )
-    assert "7 is no multiple of 2" in str(api.warnings)
+    assert "7 is not a multiple of 2" in str(api.warnings)
     assert WORDS.ungrouped in odd["spec"]["template"]["metadata"]["annotations"]
     master.program.must_live()
 

@@ -66,7 +66,7 @@ class OddJobs:
     async def _unfit(self, name: str) -> None:
         """A size that is no multiple of a pod's GPUs."""
         await self._create(self._job(name, _PAIR, 12))
-        await self._until_told(name, "GangUngrouped", "12 is no multiple of the 8 GPUs of a pod")
+        await self._until_told(name, "GangUngrouped", "12 is not a multiple of the 8 GPUs of a pod")
 
     async def _ended(self, name: str) -> None:
         """One of its ranks has ended: it is no missing pod."""

@@ -272,7 +272,7 @@ async def test_a_wrong_job_runs_without_groups_and_its_events_say_why(
 
         await eventually(is_told)
         told = await events_of(api, "odd")
-        assert "12 is no multiple of the 8 GPUs of a pod" in told["GangUngrouped"]
+        assert "12 is not a multiple of the 8 GPUs of a pod" in told["GangUngrouped"]
         assert "give 8 or 16" in told["GangUngrouped"]
         assert "GangPassedBy" not in told
         url = f"{api_url(master.program)}/metrics"

@@ -147,7 +147,7 @@ def test_pods_that_differ_in_gpus_are_grouped_by_the_largest_with_a_warning() ->
     )
     odd = admitted(volcano(task("master", 1, 4, gpu_group_size="12"), task("worker", 3, 8)))
     assert odd.refusal is not None
-    assert "no multiple of the 8 GPUs" in odd.refusal.what
+    assert "not a multiple of the 8 GPUs" in odd.refusal.what
 
 
 def test_all_that_was_asked_is_copied_to_every_task() -> None:
@@ -217,10 +217,10 @@ def whys(job: Any) -> list[str]:
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "no multiple": (
         volcano(task("worker", 4, gpu_group_size="60")),
-        "no multiple of the 8 GPUs of a pod",
+        "not a multiple of the 8 GPUs of a pod",
         "give 56 or 64",
     ),
-    "less than a pod": (volcano(task("worker", 4, gpu_group_size="4")), "no multiple", "give 8"),
+    "less than a pod": (volcano(task("worker", 4, gpu_group_size="4")), "not a multiple", "give 8"),
     "two sizes": (
         volcano(task("master", 1, gpu_group_size="16"), task("worker", 3, gpu_group_size="32")),
         f"is '16' at spec.tasks[0].template.metadata.annotations[{SIZE}] and '32' here",
@@ -235,7 +235,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "no quantity": (
         volcano(task("worker", 4, "all", gpu_group_size="16")),
-        "'all' is no number of GPUs",
+        "'all' is not a number of GPUs",
         "such as 8",
     ),
     "not Indexed": (

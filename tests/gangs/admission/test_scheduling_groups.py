@@ -147,7 +147,7 @@ def test_the_index_that_its_controller_gave_a_pod_is_its_rank(labels: dict[str, 
     [
         (pod(None), GROUP, f"it has no index; give it one in the annotation {WORDS.rank}"),
         (pod(), NamedGroup({WORDS.size: "x"}, 4), "gpu-group-size is 'x'"),
-        (pod(gpus=6), GROUP, "a group of 16 GPUs is no whole number of pods of 6 GPUs"),
+        (pod(gpus=6), GROUP, "a group of 16 GPUs is not a whole number of pods of 6 GPUs"),
         (pod(), NamedGroup({WORDS.size: "16"}, 0), "pods is 0"),
     ],
 )

@@ -84,7 +84,7 @@ def test_a_pod_of_a_slice_is_replaced_only_once_it_is_gone() -> None:
 def test_pods_that_make_no_whole_slices_are_refused_with_the_numbers_that_do() -> None:
     outcome = admitted(queued(7, "16"), NATIVE)
     assert outcome.refusal is not None
-    assert "7 is no multiple of 2" in outcome.refusal.what
+    assert "7 is not a multiple of 2" in outcome.refusal.what
     assert outcome.refusal.fix == (f"give it 6 or 8 pods, or write {WORDS.way}: nomination")
     assert outcome.refusal.where == f"spec.template.metadata.annotations[{SIZE}]"
 
@@ -243,7 +243,7 @@ def test_the_job_set_of_a_sliced_train_job_is_in_its_queue_without_a_label() -> 
     [
         ({"resourcesPerNode": GPUS}, "spec.trainer.numNodes"),
         ({"numNodes": 8}, "no pod takes whole GPUs"),
-        ({"numNodes": 7, "resourcesPerNode": GPUS}, "7 is no multiple of 2"),
+        ({"numNodes": 7, "resourcesPerNode": GPUS}, "7 is not a multiple of 2"),
     ],
 )
 def test_a_train_job_that_says_no_whole_slices_itself_is_refused(

@@ -272,7 +272,7 @@ def test_a_pod_takes_what_the_scheduler_counts(
 
 def test_a_request_that_cannot_be_read_is_told_and_takes_all():
     (said,) = pod(asks("what", only_limits=True)).doubts
-    assert said.startswith("pod jobs/p: metax-tech.com/gpu: 'what' is no quantity")
+    assert said.startswith("pod jobs/p: metax-tech.com/gpu: 'what' is not a quantity")
 
 
 GONE = "2026-01-01T00:00:00Z"

@@ -178,7 +178,7 @@ async def test_what_fails_for_now_is_tried_again_no_earlier_than_it_is_asked_to(
 
 @pytest.mark.parametrize("status", [400, 403, 422], ids=str)
 async def test_what_is_refused_is_given_up_told_and_counted_and_holds_nobody_up(status: int):
-    api = nodes("node-1", "node-2", faults=[KubeError("it is no label", status=status)])
+    api = nodes("node-1", "node-2", faults=[KubeError("it is not a label", status=status)])
     ends = list[Settled]()
     with capture_logs() as logs:
         async with writing(api) as writer:
@@ -191,7 +191,7 @@ async def test_what_is_refused_is_given_up_told_and_counted_and_holds_nobody_up(
             assert writer.counted() == {refused: 1, "done": 1}
     assert [end.error.status if end.error else None for end in ends] == [status, None]
     (told,) = logs
-    assert (told["status"], told["why"]) == (status, "it is no label")
+    assert (told["status"], told["why"]) == (status, "it is not a label")
 
 
 async def test_a_thousand_refusals_of_one_kind_are_one_line_a_minute():

@@ -58,7 +58,7 @@ def test_what_no_numa_node_can_be_is_unknown(node):
     """Linux has at most 1024 nodes, and a CPU list is none."""
     found = host(f"0-31   {node}   N/A")
     assert places(found) == [("0-31", None)]
-    assert found.warnings == (f"GPU0: {node} is no NUMA node",)
+    assert found.warnings == (f"GPU0: {node} is not a NUMA node",)
 
 
 @pytest.mark.parametrize("cell", ["0-31,20-40", "31-0", "0-99999", "a-b"])
@@ -66,7 +66,7 @@ def test_what_no_cpu_list_can_be_is_unknown(cell):
     """Lists ascend and end below the largest kernel's number of CPUs."""
     found = host(f"{cell}   0   N/A")
     assert places(found) == [("", None)]
-    assert found.warnings == (f"GPU0: {cell} is no list of CPUs",)
+    assert found.warnings == (f"GPU0: {cell} is not a list of CPUs",)
 
 
 @pytest.mark.parametrize("tabs", [1, 2, 3])
@@ -92,7 +92,7 @@ def test_a_cpu_list_is_not_taken_for_the_node_beside_an_empty_cell():
     """With one cell gone nobody can say which it was."""
     found = understood("\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\tX\t\t0-3\t\tN/A\n")
     assert places(found) == [("", None)]
-    assert found.warnings == ("GPU0: 0-3 is no NUMA node",)
+    assert found.warnings == ("GPU0: 0-3 is not a NUMA node",)
 
 
 def test_cells_beyond_the_headings_are_told():

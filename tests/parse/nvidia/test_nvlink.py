@@ -160,7 +160,7 @@ def test_a_gpu_number_that_is_left_out_is_told():
 def test_a_text_that_ends_within_a_line_is_told(fragment):
     """The next GPU or the next link was about to come: with nothing beside it to compare with."""
     (warning,) = understood(status((NEW, "++++")) + "\n" + fragment).warnings
-    assert warning == f"line 6: {fragment.strip()!r} is no whole line"
+    assert warning == f"line 6: {fragment.strip()!r} is not a whole line"
 
 
 def test_every_cut_of_a_list_is_told():

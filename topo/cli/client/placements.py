@@ -25,7 +25,7 @@ def selector(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not key or not equals:
-            raise usage(f"{pair!r} is no label", "--selector", "write KEY=VALUE")
+            raise usage(f"{pair!r} is not a label", "--selector", "write KEY=VALUE")
         if labels.setdefault(key, value) != value:
             raise usage(f"{key} is given twice, with two values", "--selector", "give it once")
     return labels

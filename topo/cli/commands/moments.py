@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _moment(text: str) -> str:
     if MomentId.read(text) is None:
-        raise typer.BadParameter(f"{text!r} is no moment; write {EXAMPLES}")
+        raise typer.BadParameter(f"{text!r} is not a moment; write {EXAMPLES}")
     return text
 
 

@@ -69,7 +69,7 @@ class ClusterOptions:
         tops, domains, nodes = (int(n) for n in found.groups()) if found else (0, 0, 0)
         if not 1 <= tops * domains * nodes <= MAX_NODES:
             fix = f"up to {MAX_NODES:,} nodes, such as 10x16x8; or one of {', '.join(MACHINES)}"
-            raise usage(f"{self.size!r} is no size of a cluster", "--cluster", fix)
+            raise usage(f"{self.size!r} is not a size of a cluster", "--cluster", fix)
         return capacity_of(grid(tops, domains, nodes)), f"{self.size} nodes"
 
 

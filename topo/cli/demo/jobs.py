@@ -52,7 +52,7 @@ def submit(asked: AskedJob) -> tuple[str, tuple[str, ...]]:
     demo = required_demo()
     if asked.name is not None and not is_dns_name(asked.name):
         fix = "use small letters, digits and -, such as train-1"
-        raise usage(f"{asked.name!r} is no name of a job", "NAME", fix)
+        raise usage(f"{asked.name!r} is not a name of a job", "NAME", fix)
 
     async def conversation() -> tuple[str, tuple[str, ...]]:
         async with kubernetes(demo) as client:

@@ -65,7 +65,7 @@ class Messages:
     def print_ready(self, document: TopologyDocument, seconds: float) -> None:
         """Print the complete tree and the seconds until all of it was Ready."""
         self._end_progress()
-        self._print(f"the tree stands after {seconds:.1f} s", "green")
+        self._print(f"the tree is complete after {seconds:.1f} s", "green")
         self._console.print()
         if len(document["groups"]) <= _GROUPS_SHOWN and _nodes(document) <= MOST_WORKERS:
             self.print_tree(document)

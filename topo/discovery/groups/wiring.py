@@ -160,7 +160,7 @@ class Wiring:
             )
             require(claimed, f"the link {one} to {two} is not claimed by both")
         for node, local in self._local.items():
-            require(node in self._owners.keys_of(local), f"{node} is no owner of its UUID")
+            require(node in self._owners.keys_of(local), f"{node} is not an owner of its UUID")
             require(self.component(node) == self._reachable(node), f"component of {node} is wrong")
             for uuid in self._claims[node]:
                 require(node in self._claimants.keys_of(uuid), f"a claim of {node} is not indexed")

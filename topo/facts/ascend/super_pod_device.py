@@ -71,7 +71,7 @@ def _servers(nodes: Mapping[str, Mapping[str, Mapping[str, object]]]) -> Iterato
 
 def _number(value: object) -> int:
     if not isinstance(value, str) or not _NUMBER.fullmatch(value):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return int(value)
 
 

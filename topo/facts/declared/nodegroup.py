@@ -151,7 +151,7 @@ class _Walk:
     def _node(self, name: str, status: Status | None, spot: _Spot) -> DeclaredNode:
         if _NODE_NAME.fullmatch(name) is None:
             fix = "write the node's name: letters, digits, `.`, `_` and `-`, at most 253"
-            _refuse(f"{shorten(name, 40)!r} is no node name", spot.at(), fix)
+            _refuse(f"{shorten(name, 40)!r} is not a node name", spot.at(), fix)
         node = NodeName(name)
         first = self._spots.setdefault(node, spot)
         if first.within != spot.within:
@@ -172,7 +172,7 @@ class _Walk:
         # can write: neither a log nor the document.
         if _GROUP_NAME.fullmatch(name) is None or not name.isprintable():
             fix = "write at most 253 printable characters, no `/`, no space at either end"
-            _refuse(f"{shorten(name, 40)!r} is no group name", where, fix)
+            _refuse(f"{shorten(name, 40)!r} is not a group name", where, fix)
         if name in above:
             path = shorten("/".join((*above, name)))
             _refuse(f"the group {name} is inside itself: {path}", where, "rename one of them")
@@ -194,7 +194,7 @@ class _Walk:
         hint = did_you_mean(kind, KNOWN_KINDS)
         if _KIND.fullmatch(kind) is None:
             fix = hint or "write lower-case letters, digits and `-`"
-            _refuse(f"{shorten(kind, 40)!r} is no kind", where, fix)
+            _refuse(f"{shorten(kind, 40)!r} is not a kind", where, fix)
         if hint:
             self.warnings.append(f"{where}: {kind} is taken as a kind of your own; {hint}")
         return kind

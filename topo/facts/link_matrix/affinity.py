@@ -148,7 +148,7 @@ def _affinity(row: Cells, certain: set[Ranges]) -> CpuAffinity:
         return CpuAffinity(doubt=f"affinity cells that belong to no heading ({row.unplaced[:40]})")
     listed = _ranges(row.cpus)
     if row.cpus not in _NOTHING and listed is None:
-        return CpuAffinity(doubt=f"{row.cpus[:40]} is no list of CPUs")
+        return CpuAffinity(doubt=f"{row.cpus[:40]} is not a list of CPUs")
     if row.short and listed and row.numa in _NOTHING:
         return _unglued(row.cpus, certain)
     cpus = row.cpus if listed else ""
@@ -158,7 +158,7 @@ def _affinity(row: Cells, certain: set[Ranges]) -> CpuAffinity:
     if row.short and not listed and _BEGINS_WITH_RANGE.match(row.numa):
         node = None  # without the other cell these may be CPUs
     if node is None:
-        return CpuAffinity(cpus, doubt=f"{row.numa[:40]} is no NUMA node")
+        return CpuAffinity(cpus, doubt=f"{row.numa[:40]} is not a NUMA node")
     return CpuAffinity(cpus, node)
 
 

@@ -133,7 +133,7 @@ def _objects(value: object, what: str) -> Iterator[Mapping[str, object]]:
     """Yield the objects of a list, or the one that stands alone."""
     for each in value if isinstance(value, list | tuple) else (value,):
         if not isinstance(each, dict):
-            raise _UnknownShapeError(f"{what} is no object")
+            raise _UnknownShapeError(f"{what} is not an object")
         yield each
 
 

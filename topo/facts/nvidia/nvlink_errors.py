@@ -84,7 +84,7 @@ def _counted(block: Block, open_line: int | None, warnings: list[str]) -> Iterat
     seen: set[tuple[int, LinkErrorKind]] = set()
     for number, bare in block.lines:
         if bare and number == open_line:
-            warnings.append(f"line {number}: {shorten(bare, 40)!r} is no whole line")
+            warnings.append(f"line {number}: {shorten(bare, 40)!r} is not a whole line")
             return
         stated = _stated(bare)
         if stated is None:

@@ -127,7 +127,7 @@ def missing(text: str, found: Sequence[Section], *, all_links: bool) -> list[str
         for s in found
     )
     broken = [each for section in found for each in section.fragments]
-    cut = (f"line {number}: {shorten(line, 40)!r} is no whole line" for number, line in broken)
+    cut = (f"line {number}: {shorten(line, 40)!r} is not a whole line" for number, line in broken)
     again = (
         f"line {s.again}: links of GPU {s.gpu.index} begin again: the line of a GPU is missing"
         for s in found

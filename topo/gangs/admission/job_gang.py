@@ -149,7 +149,7 @@ def _misfit(request: Request, keys: AnnotationKeys, where: str) -> Refusal | Non
     size, gpus = request.group_size or 0, request.gpus_per_pod
     if size % gpus:
         below, above = size - size % gpus, size - size % gpus + gpus
-        what = f"{keys.size} {size} is no multiple of the {gpus} GPUs of a pod"
+        what = f"{keys.size} {size} is not a multiple of the {gpus} GPUs of a pod"
         return Refusal(what, where, f"give {f'{below} or {above}' if below else above}")
     return flaw(request)
 

@@ -184,7 +184,7 @@ def _level(pods: int, gpus_per_pod: int, rules: Rules) -> str:
 def _odd(each: Template, pods: int, group_size: int) -> str:
     return (
         f"{each.name} has {each.pods} pods, and a group of {group_size} GPUs has {pods}:"
-        f" {each.pods} is no multiple of {pods}, and Kueue takes whole slices only"
+        f" {each.pods} is not a multiple of {pods}, and Kueue takes whole slices only"
     )
 
 

@@ -140,7 +140,7 @@ def pod_gpus(
     )
     for asked in unreadable(pod, resources):
         fix = "give a whole number, such as 8"
-        return Refusal(f"{asked} is no number of GPUs", field_path((*path, "containers")), fix)
+        return Refusal(f"{asked} is not a number of GPUs", field_path((*path, "containers")), fix)
     return sum(requested(pod, resources).values())
 
 

@@ -135,7 +135,7 @@ def flaw(request: Request) -> Refusal | None:
             return Refusal(f"{field} is {value}", field, f"give a whole number from 1 to {most}")
     size, gpus = request.group_size, request.gpus_per_pod
     if size is not None and size % gpus:
-        what = f"a group of {size} GPUs is no whole number of pods of {gpus} GPUs"
+        what = f"a group of {size} GPUs is not a whole number of pods of {gpus} GPUs"
         below, above = size - size % gpus, size - size % gpus + gpus
         near = f"{below} or {above}" if below else str(above)
         return Refusal(what, "group_size", f"give a multiple of gpus_per_pod, such as {near}")

@@ -77,7 +77,7 @@ def expand(text: str) -> tuple[str, ...] | Refusal:
     while at < len(text):
         match = _PART.match(text, at)
         if match is None:
-            return Refusal(f"{text[at:][:40]!r} is no hostlist", "", "write it as n[1-4,7],m2")
+            return Refusal(f"{text[at:][:40]!r} is not a hostlist", "", "write it as n[1-4,7],m2")
         prefix, ranges = match[1].strip(), match[2]
         if ranges is None:
             names += [prefix] if prefix else []
@@ -94,7 +94,7 @@ def expand(text: str) -> tuple[str, ...] | Refusal:
 def _numbers(prefix: str, text: str, most: int) -> list[str] | Refusal:
     match = _RANGE.fullmatch(text)
     if match is None:
-        return Refusal(f"{text!r} is no range", "", "write it as 1-4 or 01-16")
+        return Refusal(f"{text!r} is not a range", "", "write it as 1-4 or 01-16")
     first, last = match[1], match[2] or match[1]
     count = int(last) - int(first) + 1
     if not 0 < count <= most:

@@ -114,7 +114,7 @@ def _whole(text: str, node: str) -> int:
     if text.isascii() and text.isdigit() and len(text) < 4:
         return int(text)
     fix = "give a whole number of GPUs"
-    raise BadInputError(Refusal(f"{text!r} is no number of GPUs", f"node {node}", fix))
+    raise BadInputError(Refusal(f"{text!r} is not a number of GPUs", f"node {node}", fix))
 
 
 def _named(hosts: Iterable[Host], path: Path) -> None:

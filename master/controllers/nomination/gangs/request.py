@@ -58,7 +58,7 @@ def _of_job(
         return "it belongs to no job"
     within = terms.within or _within(group, context)
     for key in _unknown_keys(ranked, context):
-        return f"its PodGroup wants one {key}, which is no label of a group that is known here"
+        return f"its PodGroup wants one {key}, which is not a label of a group that is known here"
     if (kind := context.kind_of_label(_topology_key(first, context))) is not None:
         within = _inner_kind(kind, within, context)
     last = min(ranked[-1].rank, MAX_PODS)

@@ -145,7 +145,7 @@ async def test_of_equal_gpus_those_of_the_same_rails_are_given_whatever_their_nu
         ((4, 5), "u-leaf-02-0", 2),
         ((6, 7), "u-leaf-01-0", 1),
     ]
-    assert (odd["field"], odd["detail"]) == ("rails", "'x' is no rail")
+    assert (odd["field"], odd["detail"]) == ("rails", "'x' is not a rail")
 
 
 async def test_an_unknown_node_is_404_with_the_nearest_name(token_flag: str) -> None:

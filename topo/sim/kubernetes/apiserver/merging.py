@@ -100,11 +100,11 @@ def _apply_one(at: Any, last: str, operation: Mapping[str, Any]) -> None:
             if at[place] != value:
                 raise ValueError(f"{operation['path']} has another value")
         case _:
-            raise ValueError(f"{name!r} is no operation")
+            raise ValueError(f"{name!r} is not an operation")
 
 
 def _pointer(path: str) -> list[str]:
     """Return the parts of an RFC 6901 pointer."""
     if not path.startswith("/"):
-        raise ValueError(f"{path!r} is no path of a field")
+        raise ValueError(f"{path!r} is not a path of a field")
     return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
