@@ -17,6 +17,7 @@ from topo.model.ids import natural_key
 from topo.model.words import counted, listed
 
 _SHOWN = 6
+_WEAK_SHOWN = 12
 
 
 def devices(dump: FabricDump) -> tuple[str, ...]:
@@ -44,7 +45,9 @@ def groups(dump: FabricDump) -> tuple[str, ...]:
         hosts[path].append(host)
     lines = (_line(wires, path, names) for path, names in hosts.items())
     weak = weak_trunks(wires, placed.paths.values())
-    return (*sorted(lines, key=natural_key), *_strays(wires, placed), *weak)
+    # First, for of many lines the last ones are not shown.
+    told = (listed(weak, _WEAK_SHOWN),) if weak else ()
+    return (*told, *sorted(lines, key=natural_key), *_strays(wires, placed))
 
 
 def _hosts(dump: FabricDump) -> dict[Guid, str]:
