@@ -100,10 +100,15 @@ class Recount:
         return {pod["metadata"]["uid"]: _place(pod) for pod in self.pods}
 
     def bound(self, jobs: Collection[str]) -> dict[str, list[str]]:
-        """The nodes of the pods that are bound, by rank, of each of these jobs; O(pods)."""
+        """The nodes of the pods that are bound, by rank, of each of these jobs; O(pods).
+
+        A pod that ends is none of them: the one that replaces it may be elsewhere.
+        """
         own: dict[str, list[Any]] = {job: [] for job in jobs}
         for pod in self.pods:
-            if pod["spec"].get("nodeName") and (job := owner_of(pod)) in own:
+            if "deletionTimestamp" in pod["metadata"] or not pod["spec"].get("nodeName"):
+                continue
+            if (job := owner_of(pod)) in own:
                 own[job].append(pod)
         return {
             job: [pod["spec"]["nodeName"] for pod in sorted(pods, key=rank_of)]
