@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench import report
-from bench.discovery import core, documents, fabric_dump, loop_blocks
+from bench.discovery import core, documents, fabric_dump, loop_blocks, wiring
 from bench.figure import Figure
 from bench.kubernetes import node_list, writes
 from bench.machine import environment
@@ -49,6 +49,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "admission": admission.measure,
     "extender": extender.measure,
     "journeys": journeys.measure,
+    "wiring": wiring.measure,
 }
 """In the order in which they run."""
 ON_DEMAND: Mapping[str, Benchmark] = {

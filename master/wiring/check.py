@@ -46,6 +46,8 @@ from topo.model.words import counted, listed
 
 MAX_PLAN_BYTES = 64 << 20
 """Half a million cables have 30 MB."""
+MOST_CABLES = 10_000
+"""Cables that are listed, some 7 MB; the plan of another fabric differs in each of its cables."""
 REST_S = 10.0
 """The least time between two comparisons: nobody mends a cable faster."""
 _REST_FACTOR = 20
@@ -193,7 +195,9 @@ class WiringCheck:
                 return found
             costs = costs_of(document, jobs, seen)
             body = orjson.dumps(
-                wiring_document(Compared(found, (*plan.notes, *seen.notes), costs.of))
+                wiring_document(
+                    Compared(found, (*plan.notes, *seen.notes), costs.of), most_cables=MOST_CABLES
+                )
             )
             cost = costs.total(found.findings)
             return CheckedPlan(found.planned, found.right, counts(found), cost, body)

@@ -50,6 +50,22 @@ def test_a_comparison_read_back_prints_the_same_sheets(order, gone, racks, label
     assert as_csv(again) == as_csv(first)
 
 
+@given(order=st.permutations(range(1, HOSTS + 1)), most=st.integers(0, HOSTS))
+def test_a_document_lists_so_many_cables_at_most_and_counts_all(order, most) -> None:
+    wanted = cables(list(range(1, HOSTS + 1)))
+    plan = CablePlan(tuple(PlannedCable(*ends, n) for n, ends in enumerate(wanted, 1)))
+    there = tuple(SeenCable(*e) for e in cables(order))
+    found = compare(plan, SeenCables(there, frozenset({"leaf"})))
+    assert isinstance(found, CableComparison)
+    whole, cut = (wiring_document(Compared(found), most_cables=n) for n in (None, most))
+    listed = [e for p in cut["places"] for f in p["findings"] for e in f["cables"]]
+    assert len(listed) <= most
+    assert cut["counts"] == whole["counts"]
+    left = sum(cut["counts"].values()) - len(listed)
+    assert bool(cut["notes"]) == bool(left)
+    assert as_text(compared(cut)).splitlines()[0] == as_text(Compared(found)).splitlines()[0]
+
+
 def neighbour(
     nic: str, name: str, port: str, description: str = "", chassis: str = ""
 ) -> NicNeighbour:

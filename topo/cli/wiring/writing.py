@@ -12,7 +12,6 @@ from topo.diagnosis.wiring.report import (
     STEPS,
     CableLine,
     Location,
-    counts,
     lines,
     places,
     say_move,
@@ -26,8 +25,8 @@ _COST_COLUMNS = ("groups_not_ready", "gpus_out", "jobs_across", "jobs_waiting")
 
 def as_text(compared: Compared) -> str:
     """Return the findings by place, no line longer than a sheet of paper is wide."""
-    comparison, notes, cost_of = compared
-    found = counts(comparison)
+    comparison, notes, cost_of, _ = compared
+    found = compared.counts
     told = [f"{count} {verdict}" for verdict, count in found.items()]
     head = f"{comparison.planned} planned cables: {comparison.right} connected as planned"
     text = _wrapped(", ".join([head, *told]), "")
@@ -88,7 +87,7 @@ def _wrapped(text: str, mark: str) -> list[str]:
 
 def as_csv(compared: Compared) -> str:
     """Return a line for each cable that is not as planned (RFC 4180), with what it costs."""
-    comparison, _, cost_of = compared
+    comparison, _, cost_of, _ = compared
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     more_columns = _COST_COLUMNS if cost_of is not None else ()

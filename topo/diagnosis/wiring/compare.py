@@ -22,7 +22,7 @@ Why that is right: each exchange of two plugs opens one circle into two, and a c
 mended; so k - 1 are needed and enough. Each planned cable that is not there needs a plug of its own
 moved, so the moves of a chain cannot be fewer. Different circles and chains share no port: their
 faults are independent. What is said does not depend on which end of a cable the plan names first.
-O(cables): 90,000 (10,000 hosts with eight adapters) in 1.6 s of processor time and 140 MB.
+O(cables): 90,000 (10,000 hosts with eight adapters) in 1.8 s of processor time and 140 MB.
 
 Example: planned a-1, b-2, c-3; seen a-2, b-1, c-4. The circle a-1-b-2 is a swap of a and b:
 exchange the plugs in 1 and 2. The chain 3-c-4: the plug of c is in 4, move it to 3.

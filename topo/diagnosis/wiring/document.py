@@ -1,6 +1,7 @@
 """A comparison as the document of `GET /v1/wiring`, and back: a client prints it as its own."""
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from topo.diagnosis.wiring.compare import (
@@ -11,7 +12,7 @@ from topo.diagnosis.wiring.compare import (
     Move,
 )
 from topo.diagnosis.wiring.cost import CableCost
-from topo.diagnosis.wiring.report import action_of, counts, places
+from topo.diagnosis.wiring.report import Location, action_of, counts, places
 from topo.facts.plans.plan import End, PlannedCable
 from topo.model.rest.findings import (
     CableDocument,
@@ -26,32 +27,64 @@ CostOf = Callable[[CableFinding], CableCost]
 
 
 class Compared(NamedTuple):
-    """A comparison, what of the plan was passed over, and what its findings cost, if known."""
+    """A comparison, what of the plan was passed over, and what its findings cost, if known.
+
+    `stated`: the cables by verdict where the comparison has not all findings.
+    """
 
     comparison: CableComparison
     notes: Sequence[str] = ()
     cost_of: CostOf | None = None
+    stated: Mapping[CableVerdict, int] | None = None
+
+    @property
+    def counts(self) -> Mapping[CableVerdict, int]:
+        """Return the cables by verdict."""
+        return counts(self.comparison) if self.stated is None else self.stated
 
 
-def wiring_document(compared: Compared) -> WiringDocument:
-    """Return the findings by place. O(findings log findings)."""
-    comparison = compared.comparison
+def wiring_document(compared: Compared, most_cables: int | None = None) -> WiringDocument:
+    """Return the findings by place. O(findings log findings).
+
+    At most `most_cables` are listed, those first that a move mends; all are counted, and a note
+    says how many are left out.
+    """
+    comparison, found = compared.comparison, compared.counts
+    shown = list(_listed(places(comparison.findings), most_cables))
+    notes, total = list(compared.notes), sum(found.values())
+    told = sum(len(each.cables) for _, findings in shown for each in findings)
+    if most_cables is not None and told < total:
+        notes.append(f"{total - told:,} of {total:,} cables are counted and not listed")
     return {
         "planned": comparison.planned,
         "right": comparison.right,
-        "counts": {str(verdict): count for verdict, count in counts(comparison).items()},
-        "notes": list(compared.notes),
+        "counts": {str(verdict): count for verdict, count in found.items()},
+        "notes": notes,
         "places": [
             {
                 "name": place.name,
                 "cables": place.cables,
                 "moves": place.moves,
                 "mended": place.mended,
-                "findings": [_finding(each, compared.cost_of) for each in place.findings],
+                "findings": [_finding(each, compared.cost_of) for each in findings],
             }
-            for place in places(comparison.findings)
+            for place, findings in shown
         ],
     }
+
+
+def _listed(
+    found: Iterable[Location], most_cables: int | None
+) -> Iterator[tuple[Location, list[CableFinding]]]:
+    left = math.inf if most_cables is None else most_cables
+    for place in found:
+        listed = list[CableFinding]()
+        for each in place.findings:
+            if len(each.cables) <= left:
+                listed.append(each)
+                left -= len(each.cables)
+        if listed:
+            yield place, listed
 
 
 def _finding(finding: CableFinding, cost_of: CostOf | None) -> CableFindingDocument:
@@ -98,7 +131,14 @@ def compared(document: WiringDocument) -> Compared:
     """Return the comparison of a document; a verdict of a later release is left out. O(cables)."""
     found = dict(_read(document))
     comparison = CableComparison(tuple(found), document["planned"], document["right"])
-    return Compared(comparison, document["notes"], lambda finding: found.get(finding, CableCost()))
+    known = {str(verdict): verdict for verdict in CableVerdict}
+    stated = {known[each]: count for each, count in document["counts"].items() if each in known}
+    return Compared(
+        comparison,
+        document["notes"],
+        lambda finding: found.get(finding, CableCost()),
+        stated,
+    )
 
 
 def _read(document: WiringDocument) -> Iterator[tuple[CableFinding, CableCost]]:

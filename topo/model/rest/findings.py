@@ -112,7 +112,8 @@ class WiringDocument(TypedDict):
     """The findings by place, the place where a move mends most first.
 
     `planned` cables of the plan, `right` of them connected as planned. `counts`: the cables by
-    verdict. `notes` say in words what of the plan was passed over.
+    verdict. `notes` say in words what of the plan was passed over, and how many cables are counted
+    and not listed: 10,000 are, those first that a move mends.
     """
 
     planned: int

@@ -1,0 +1,65 @@
+"""A plan of cables beside a dump of the fabric, with eight adapters a host and wrong cables."""
+
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+from bench.discovery.core import Collector
+from bench.figure import Figure, at_least, at_most, exact, median
+from bench.processes import in_child
+from bench.scale import SEED, CannotRunError, Progress, Scale
+from tests.support.fabric_shapes import SHAPES
+from tests.support.miswired import Miswired, plans
+from topo.diagnosis.wiring.compare import CableComparison, compare
+from topo.diagnosis.wiring.seen import SeenCables, seen_in_dumps
+from topo.facts.plans import read_plan
+from topo.facts.plans.plan import CablePlan
+from topo.model.errors import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """Milliseconds of each run, megabytes of one, cables, and the share of swaps that is named."""
+
+    comparing: tuple[float, ...]
+    memory: float
+    cables: int
+    named: float
+
+
+def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    """The times of a rail-optimised fabric, and how many of its swaps are told by their cables."""
+    progress(f"{scale.nodes:,} hosts, compared {scale.builds} times")
+    found = in_child(measured, scale.nodes, scale.builds)
+    size = f"{scale.nodes:,} hosts"
+    note = f"{found.cables:,} planned cables"
+    yield Figure(f"plan compared, {size}", median(found.comparing), "ms", at_most(5000), note)
+    yield Figure(f"memory of a comparison, {size}", exact(found.memory), "MB", at_most(200))
+    yield Figure(f"swaps named, {size}", exact(100 * found.named), "%", at_least(99))
+
+
+def measured(hosts: int, runs: int) -> Comparisons:
+    """The times with the collector as in a master."""
+    made = Miswired.at_random(SHAPES[0], hosts, SEED)
+    plan = read_plan(plans(made)["csv"])
+    seen, times = seen_in_dumps(made.dumps()), []
+    Collector.AS_MASTER.prepare()
+    for _ in range(runs):
+        began = perf_counter()
+        _compared(plan, seen)
+        times.append((perf_counter() - began) * 1000)
+    tracemalloc.start()
+    found = _compared(plan, seen)
+    memory = tracemalloc.get_traced_memory()[1] / 1e6
+    swaps = {ends for verdict, ends in made.expected if verdict == "swap"}
+    named = {frozenset(each.ends) for each in found.findings if each.verdict == "swap"}
+    share = len(swaps & named) / len(swaps | named)
+    return Comparisons(tuple(times), memory, len(made.planned), share)
+
+
+def _compared(plan: CablePlan | Refusal, seen: SeenCables) -> CableComparison:
+    found = plan if isinstance(plan, Refusal) else compare(plan, seen)
+    if isinstance(found, Refusal):
+        raise CannotRunError(str(found))
+    return found
