@@ -154,6 +154,18 @@ ROUTES = (
         parameters=graph.PARAMETERS,
         problems={404: "no such group", 503: "too many wait for a graph"},
     ),
+    _topology(
+        path="/v1/nodes/{name}",
+        handler=topology.get_node,
+        summary="One node: its place in the tree, and what its worker said of GPUs and rails",
+        document=TopologyDocument,
+        parameters=topology.NODE_PARAMETERS,
+        problems={
+            404: "no such node or fabric",
+            406: _NOT_ACCEPTABLE,
+            503: "too many wait for a part",
+        },
+    ),
     _placements(
         path="/v1/nodes/{name}/gpus",
         handler=gpus.get_gpus,

@@ -1,4 +1,4 @@
-"""`GET /node_group` and `GET /v1/topology`: the tree as a whole, or one group or node of it."""
+"""`GET /node_group`, `/v1/topology`, `/v1/nodes/{name}`: the tree, or one group or node of it."""
 
 import gzip
 from collections.abc import Callable
@@ -36,6 +36,12 @@ PARAMETERS = (
 )
 
 
+NODE_PARAMETERS = (
+    Parameter("name", "string", "the node's name", max_chars=253, place="path"),
+    Parameter("fabric", "string", "its groups in another fabric, such as scale-out"),
+)
+
+
 async def get_node_group(request: web.Request, _query: Query) -> web.StreamResponse:
     """Answer with the vendor's document and a strong ETag per representation."""
     service = request.app[SERVICE]
@@ -64,6 +70,15 @@ async def get_topology(request: web.Request, query: Query) -> web.StreamResponse
     if request.query:
         return await _part(request, query, zipped=taken == "gzip")
     return await _whole(request, zipped=taken == "gzip")
+
+
+async def get_node(request: web.Request, query: Query) -> web.StreamResponse:
+    """Answer as `get_topology` does for the node of the path."""
+    taken = accepted_encoding(request.headers.get("Accept-Encoding"))
+    if taken is None:
+        return not_acceptable()
+    named = {**query, "node": query["name"]}
+    return await _part(request, named, zipped=taken == "gzip")
 
 
 async def _whole(request: web.Request, *, zipped: bool) -> web.StreamResponse:

@@ -130,6 +130,9 @@ async def test_of_equal_gpus_those_of_the_same_rails_are_given_whatever_their_nu
         beside = gpus_of(await master.get(f"{path}?n=2&rails=3"))
         short = gpus_of(await master.get(f"{path}?n=2&rails=3&free=0,1,3"))
         odd = problem_of(await master.get(f"{path}?n=2&rails=x"), 400)
+        node = (await master.get("/v1/nodes/gpu-4")).json
+        part = (await master.get("/v1/topology?node=gpu-4")).json
+        unknown = problem_of(await master.get("/v1/nodes/gpu-44"), 404)
     choices = [each["choice"] for each in (right, wrong, beside, short)]
     assert [(each["gpus"], each["rails"]) for each in choices if each is not None] == [
         ((0, 1, 2, 3), (0, 1)),
@@ -146,6 +149,9 @@ async def test_of_equal_gpus_those_of_the_same_rails_are_given_whatever_their_nu
         ((6, 7), "u-leaf-01-0", 1),
     ]
     assert (odd["field"], odd["detail"]) == ("rails", "'x' is not a rail")
+    assert [each["rail"] for each in node["node"]["uplinks"]] == [0, 3, 2, 1]
+    assert node["groups"] == part["groups"]
+    assert unknown["fix"] == "did you mean gpu-4?"
 
 
 async def test_an_unknown_node_is_404_with_the_nearest_name(token_flag: str) -> None:
