@@ -2,13 +2,13 @@
 
 What it answers is NetBox 4.4's: `count`, `next` and `previous` with whole URLs, cables with
 `a_terminations` and `b_terminations`, at most `max_page` of a page whatever limit is asked for,
-403 with a `detail` without the right token. As Nautobot 3.2 it has cables, interfaces, devices and
-statuses with UUIDs in a list each, and refuses a parameter that it does not know. Which cables
-there are is our own. `interrupt` is called with each offset before a page of cables is made, so a
-test changes the list between two pages.
+403 with a `detail` without the right token. As Nautobot 3.2 it has cables, interfaces, devices,
+racks and statuses with UUIDs in a list each, and refuses a parameter that it does not know. Which
+cables and racks there are is our own. `interrupt` is called with each offset before a page of
+cables is made, so a test changes the list between two pages.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +20,9 @@ from aiohttp import web
 from topo.kit.tls import server_context
 from topo.sim.certificates import Authority
 
-PATH = "/api/dcim/cables/"
+PATH, DEVICES = "/api/dcim/cables/", "/api/dcim/devices/"
 LOOPBACK = "127.0.0.1"
-_NAUTOBOT_PATHS = ("/api/dcim/interfaces/", "/api/dcim/devices/", "/api/extras/statuses/")
+_NAUTOBOT_PATHS = ("/api/dcim/interfaces/", "/api/dcim/racks/", "/api/extras/statuses/")
 _NAUTOBOT_KNOWS = {"limit", "offset", "sort", "depth", "has_cable"}
 
 
@@ -37,11 +37,15 @@ class NetBoxCable(NamedTuple):
 
 @dataclass(slots=True)
 class SimulatedNetBox:
-    """What it holds and how it is reached. `asked` has the queries that it answered."""
+    """What it holds and how it is reached. `asked` has the queries that it answered.
+
+    `racks` has those of devices by name; a device may be in none.
+    """
 
     cables: list[NetBoxCable]
     token: str
     is_nautobot: bool = False
+    racks: Mapping[str, str] = field(default_factory=dict)
     max_page: int = 1000
     url: str = ""
     ca_file: Path = Path()
@@ -64,7 +68,7 @@ class SimulatedNetBox:
             self.asked.append(query)
             if (instead := self.interrupt(offset)) is not None:
                 return instead
-        there = self._nautobot(request.path) if self.is_nautobot else self._netbox()
+        there = (self._nautobot if self.is_nautobot else self._netbox)(request.path)
         return web.json_response(
             {
                 "count": len(there),
@@ -77,20 +81,27 @@ class SimulatedNetBox:
     def _link(self, path: str, limit: int, offset: int, below: int) -> str | None:
         return f"{self.url}{path}?limit={limit}&offset={offset}" if offset < below else None
 
-    def _netbox(self) -> Sequence[dict[str, Any]]:
+    def _netbox(self, path: str) -> Sequence[dict[str, Any]]:
+        ids = {name: number for number, name in enumerate(self._names(), 1)}
+        if path == DEVICES:
+            racks = {name: {"name": rack, "display": rack} for name, rack in self.racks.items()}
+            return [{"id": number, "rack": racks.get(name)} for name, number in ids.items()]
         return [
             {
                 "id": cable.number,
                 "url": f"{self.url}{PATH}{cable.number}/",
                 "display": f"#{cable.number}",
                 "type": "dac-passive",
-                "a_terminations": [_termination(*cable.one)],
-                "b_terminations": [_termination(*cable.other)],
+                "a_terminations": [_termination(*cable.one, ids[cable.one[0]])],
+                "b_terminations": [_termination(*cable.other, ids[cable.other[0]])],
                 "status": {"value": cable.status, "label": cable.status.title()},
                 "label": "",
             }
             for cable in sorted(self.cables)
         ]
+
+    def _names(self) -> Sequence[str]:
+        return sorted({name for cable in self.cables for name, _ in (cable.one, cable.other)})
 
     def _nautobot(self, path: str) -> Sequence[dict[str, Any]]:
         ends = sorted({end for cable in self.cables for end in (cable.one, cable.other)})
@@ -101,8 +112,14 @@ class SimulatedNetBox:
                 for end in ends
             ]
         if kind == "devices":
-            names = sorted({device for device, _ in ends})
-            return [_nautobot_object("dcim.device", name, name) for name in names]
+            racks = {name: _brief(f"rack {rack}") for name, rack in self.racks.items()}
+            return [
+                _nautobot_object("dcim.device", name, name, rack=racks.get(name))
+                for name in self._names()
+            ]
+        if kind == "racks":
+            named = sorted(set(self.racks.values()))
+            return [_nautobot_object("dcim.rack", f"rack {rack}", rack) for rack in named]
         if kind == "statuses":
             names = sorted({cable.status for cable in self.cables})
             return [_nautobot_object("extras.status", name, name.title()) for name in names]
@@ -128,7 +145,7 @@ async def netbox(
     authority = Authority.at(directory)
     made = SimulatedNetBox(list(cables), token, is_nautobot, ca_file=authority.certificate_file)
     app = web.Application()
-    for path in (PATH, *(_NAUTOBOT_PATHS if is_nautobot else ())):
+    for path in (PATH, DEVICES, *(_NAUTOBOT_PATHS if is_nautobot else ())):
         app.router.add_get(path, made.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
     await runner.setup()
@@ -141,8 +158,9 @@ async def netbox(
         await runner.cleanup()
 
 
-def _termination(device: str, interface: str) -> dict[str, Any]:
-    found = {"name": interface, "display": interface, "device": {"name": device, "display": device}}
+def _termination(device: str, interface: str, number: int) -> dict[str, Any]:
+    about = {"id": number, "name": device, "display": device}
+    found = {"name": interface, "display": interface, "device": about}
     return {"object_type": "dcim.interface", "object_id": 1, "object": found}
 
 

@@ -107,6 +107,33 @@ def test_cables_of_nautobot_are_those_of_netbox() -> None:
     assert found == netbox
 
 
+def test_racks_of_devices_are_those_of_their_cables_and_may_be_left_out() -> None:
+    """A device in no rack, and one of a list that was not given, has none."""
+    far, near = termination("leaf-01", "swp1"), termination("gpu-01", "eth1")
+    for number, end in ((5, far), (6, near)):
+        end["object"]["device"]["id"] = number
+    cables = paged(cable(1, [near], [far]))
+    devices = [
+        {"id": 5, "name": "leaf-01", "rack": {"id": 1, "name": "R07"}},
+        {"id": 6, "rack": None},
+    ]
+    nautobots = nautobot(1)
+    nautobots["devices"][1]["rack"] = {"id": "id-of-R07"}
+    nautobots["racks"] = [{"id": "id-of-R07", "object_type": "dcim.rack", "name": "R07"}]
+    for text, racks in (
+        (cables + paged(*devices), ("", "R07")),
+        (paged(*devices, size=1) + cables, ("", "R07")),
+        (cables + paged(), ("", "")),
+        (nautobot_pages(nautobots), ("", "R07")),
+        (nautobot_pages(nautobot(1)) + paged(), ("", "")),
+    ):
+        found = read_plan(text)
+        assert isinstance(found, CablePlan), found
+        assert [each.racks for each in found.cables] == [racks]
+    first, _ = paged(*devices, size=1).split("\n{")
+    assert isinstance(read_plan(cables + first), Refusal), "the list is not all"
+
+
 @pytest.mark.parametrize("name", ["interfaces", "devices", "statuses"])
 def test_an_object_of_nautobot_that_is_in_no_list_is_refused(name: str) -> None:
     """It came after its list was read, or the token may not view it."""

@@ -1,4 +1,4 @@
-"""Nautobot's cables as its REST API answers them: four lists, joined by the ids of their objects.
+"""Nautobot's cables as its REST API answers them: five lists, joined by the ids of their objects.
 
 A cable has the ids of its ends and of its status, an interface its name and the id of its device:
 
@@ -7,13 +7,15 @@ A cable has the ids of its ends and of its status, an interface its name and the
                             "termination_a_id": "947f…", "termination_b_type": …}
     /api/dcim/interfaces/  {"id": "947f…", "object_type": "dcim.interface", "name": "mlx5_7",
                             "device": {"id": "1266…"}}
-    /api/dcim/devices/     {"id": "1266…", "object_type": "dcim.device", "name": "gpu-029"}
+    /api/dcim/devices/     {"id": "1266…", "object_type": "dcim.device", "name": "gpu-029",
+                            "rack": {"id": "77b0…"}}
+    /api/dcim/racks/       {"id": "77b0…", "object_type": "dcim.rack", "name": "R29"}
     /api/extras/statuses/  {"id": "e052…", "object_type": "extras.status", "name": "Connected"}
 
 With `depth=2` a cable alone would say it all, but 32 kB of it, and Nautobot needs fifty times as
 long. A cable is read between two interfaces; others (panels, power, breakouts) are passed over and
-told, and those that are being decommissioned. Source: Nautobot 3.2.7, "REST API" and its answers.
-O(size).
+told, and those that are being decommissioned. A file may leave the racks out. Source: Nautobot
+3.2.7, "REST API" and its answers. O(size).
 """
 
 from collections.abc import Mapping
@@ -27,19 +29,20 @@ from topo.facts.plans.list_pages import (
     malformed,
     passed_over,
 )
-from topo.facts.plans.netbox_cables import CABLES
+from topo.facts.plans.netbox_cables import CABLES, DEVICES
 from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked
 from topo.model.errors import Refusal
 
 MARK = '"termination_a_type"'
 """What cables of Nautobot have, and those of NetBox from 3.3 on have not."""
 _INTERFACES = "/api/dcim/interfaces/"
-_DEVICES = "/api/dcim/devices/"
+_RACKS = "/api/dcim/racks/"
 _STATUSES = "/api/extras/statuses/"
 _PATHS = {
     "dcim.cable": CABLES,
     "dcim.interface": _INTERFACES,
-    "dcim.device": _DEVICES,
+    "dcim.device": DEVICES,
+    "dcim.rack": _RACKS,
     "extras.status": _STATUSES,
 }
 
@@ -71,7 +74,8 @@ class NautobotCables:
     queries: ClassVar[Mapping[str, Mapping[str, str]]] = {
         CABLES: {"sort": "id"},
         _INTERFACES: {"sort": "id", "has_cable": "true"},
-        _DEVICES: {"sort": "id"},
+        DEVICES: {"sort": "id"},
+        _RACKS: {"sort": "id"},
         _STATUSES: {"sort": "id"},
     }
     """What is asked of each list."""
@@ -79,17 +83,22 @@ class NautobotCables:
     def __init__(self) -> None:
         self._cables: list[_Cable] = []
         self._interfaces: dict[str, tuple[str, str]] = {}
-        self._devices: dict[str, str] = {}
+        self._devices: dict[str, tuple[str, str]] = {}
+        self._racks: dict[str, str] = {}
         self._statuses: dict[str, str] = {}
-        takes = (self._take_cable, self._take_interface, self._take_device, self._take_status)
         self.lists: Mapping[str, ListPages] = {
-            path: ListPages(path, take) for path, take in zip(self.queries, takes, strict=True)
+            CABLES: ListPages(CABLES, self._take_cable),
+            _INTERFACES: ListPages(_INTERFACES, self._take_interface),
+            DEVICES: ListPages(DEVICES, self._take_device),
+            _RACKS: ListPages(_RACKS, self._take_rack),
+            _STATUSES: ListPages(_STATUSES, self._take_status),
         }
 
     def list_of(self, page: Any) -> ListPages | Refusal:
-        """Return the list that a page is of, by the type of its first object."""
+        """Return the list that a page is of, by its first object; that of racks if it has none."""
         try:
-            return self.lists[_PATHS[page["results"][0]["object_type"]]]
+            found = page["results"]
+            return self.lists[_PATHS[found[0]["object_type"]] if found else _RACKS]
         except (KeyError, TypeError, IndexError):
             return malformed(", ".join(self.lists))
 
@@ -110,15 +119,20 @@ class NautobotCables:
         self._interfaces[str(found["id"])] = str(found["name"]), device
 
     def _take_device(self, found: Mapping[str, Any]) -> None:
-        self._devices[str(found["id"])] = str(found.get("name") or found["display"])
+        rack = str(found["rack"]["id"]) if found.get("rack") else ""
+        self._devices[str(found["id"])] = str(found.get("name") or found["display"]), rack
+
+    def _take_rack(self, found: Mapping[str, Any]) -> None:
+        self._racks[str(found["id"])] = str(found["name"])
 
     def _take_status(self, found: Mapping[str, Any]) -> None:
         self._statuses[str(found["id"])] = str(found["name"]).casefold()
 
     def plan(self) -> CablePlan | Refusal:
         """Return the plan, its cables by their place in the list, or why the pages are not all."""
-        for pages in self.lists.values():
-            if (missing := pages.missing()) is not None:
+        for path, pages in self.lists.items():
+            is_left_out = path == _RACKS and not pages.seen
+            if not is_left_out and (missing := pages.missing()) is not None:
                 return missing
         cables: list[PlannedCable] = []
         passed: list[str] = []
@@ -133,15 +147,21 @@ class NautobotCables:
             if one is None or other is None or is_leaving:
                 passed.append(cable.id)
                 continue
-            cables.append(PlannedCable(one, other, number, label=cable.label, unit="cable"))
+            racks = one[1], other[1]
+            cables.append(
+                PlannedCable(one[0], other[0], number, racks=racks, label=cable.label, unit="cable")
+            )
         return checked(cables, passed_over(passed))
 
-    def _end(self, interface: str) -> End | None:
-        """Return the end at an interface, None at anything else or in a module.
+    def _end(self, interface: str) -> tuple[End, str] | None:
+        """Return the end at an interface with its rack, None at anything else or in a module.
 
         Raises `KeyError` for an object that is in no list.
         """
         if not interface:
             return None
         name, device = self._interfaces[interface]
-        return End(self._devices[device], name) if device else None
+        if not device:
+            return None
+        called, rack = self._devices[device]
+        return End(called, name), self._racks.get(rack, "")
