@@ -84,6 +84,17 @@ def test_one_that_can_have_no_pods_asks_for_nothing_and_keeps_no_booking() -> No
     assert as_request(workload(is_leaving=True), GATE, OURS) is None
 
 
+def test_one_that_is_being_evicted_is_not_answered_while_it_has_its_quota() -> None:
+    """Kueue takes the quota in a later write, and asks for it no more where we said Retry."""
+    evicted = ("Evicted", 120.0)
+    for found in (checked(), checked("Ready", hold=HOLD), checked("Retry")):
+        assert as_request(replace(found, true=(*found.true, evicted)), GATE, OURS) is None
+    running = replace(checked("Ready"), true=(QUOTA, ("Admitted", 115.0), evicted))
+    request = as_request(running, GATE, OURS)
+    assert request is not None
+    assert request.is_let_go, "its pods still run"
+
+
 def test_what_is_let_go_keeps_its_booking_until_its_pods_come() -> None:
     in_queue, admitted = workload(), replace(checked("Ready"), true=(QUOTA, ("Admitted", 120.0)))
     unchecked = workload(true=(QUOTA,))

@@ -10,7 +10,8 @@ A job is gated by a name in the annotation `kueue.x-k8s.io/admission-gated-by`, 
 to its Workload: it is not considered for quota while a name is there. Names can only be taken away
 (`ValidateAdmissionGatedByAnnotationOnUpdate`), so a job is held once, and what becomes of it later
 is up to the check. Kueue resets a check that is not Pending when it evicts a workload; a Pending
-one keeps its message.
+one keeps its message. The quota goes in a later write, and a check that says Retry by then stays
+so, and keeps the workload from its quota for ever: one that is being evicted is not answered.
 
 Source: sigs.k8s.io/kueue v0.19.2, `apis/kueue/v1beta2/workload_types.go`,
 `pkg/util/webhook/validation_admissiongatedby.go`, `pkg/workload/evict/evict.go`.
@@ -91,7 +92,7 @@ def as_request(
     true = dict(workload.true)
     has_quota = _QUOTA in true
     is_over = _FINISHED in true or not workload.is_active or workload.is_leaving
-    if is_over or (_EVICTED in true and not has_quota):
+    if is_over or (_EVICTED in true and not (has_quota and _ADMITTED in true)):
         return None
     if gate in workload.gates:
         accepted = _condition(Phase.ACCEPTED, workload.created_s)
