@@ -174,8 +174,6 @@ class Life:
         await self._clear()
         if self.kind.name == "trainjob":
             await self.api.delete(f"{_RUNTIMES}/torch-distributed")
-        if not self.kind.program and self.scheduler in QUEUES:  # its pods stay as long as it does
-            await self.api.delete(f"{WORKLOADS}/{NAME}")
 
     async def _clear(self) -> None:
         if self.kind.program:
@@ -185,6 +183,9 @@ class Life:
             pods = await self.api.items(PODS)
             for each in pods:
                 await self.api.delete(f"{PODS}/{each['metadata']['name']}", grace_s=0)
+            if pods and not self.kind.program and self.scheduler in QUEUES:
+                # Kueue waits for pods in place of those that were deleted, as long as it is there.
+                await self.api.delete(f"{WORKLOADS}/{NAME}")
             return not pods and not await self._is_there()
 
         await eventually(is_empty)
