@@ -170,6 +170,8 @@ class WorkloadRun:
     def _job(self, wish: Wish, queue: str) -> Any:
         native = {WORDS.way: "native"} if self.way == KUEUES else {}
         made = batch_job(wish.name, wish.pods, wish.size, gpus=wish.gpus, **native)
+        if self.way == KUEUES:  # with two pods of one index, Kueue splits groups (docs/kueue.md)
+            made["spec"]["podReplacementPolicy"] = "Failed"
         if wish.is_high:
             made["spec"]["template"]["spec"]["priorityClassName"] = _HIGH
         return queued(made, f"{queue}-{_short(self.way)}")

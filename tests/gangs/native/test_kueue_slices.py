@@ -70,15 +70,6 @@ def test_all_pods_share_one_group_of_the_kind_within() -> None:
 def test_preferred_groups_are_no_slices() -> None:
     made = queued(7, "16", gpu_group_mode="preferred")
     assert asked(made) == {PREFERRED: FLY}
-    assert "podReplacementPolicy" not in patched(made, admitted(made, NATIVE).patch)["spec"]
-
-
-def test_a_pod_of_a_slice_is_replaced_only_once_it_is_gone() -> None:
-    """Kueue gives its nodes in any order while two pods have one index, and splits groups."""
-    made = queued(8, "16")
-    assert patched(made, admitted(made, NATIVE).patch)["spec"]["podReplacementPolicy"] == "Failed"
-    made["spec"]["podReplacementPolicy"] = "TerminatingOrFailed"  # the API server's default
-    assert patched(made, admitted(made, NATIVE).patch)["spec"]["podReplacementPolicy"] == "Failed"
 
 
 def test_pods_that_make_no_whole_slices_are_refused_with_the_numbers_that_do() -> None:
@@ -138,7 +129,6 @@ def test_each_replicated_job_of_a_job_set_is_a_pod_set_of_whole_slices() -> None
     (after,) = patched(made, outcome.patch)["spec"]["replicatedJobs"]
     annotations = after["template"]["spec"]["template"]["metadata"]["annotations"]
     assert (annotations[LEVEL], annotations[SLICE]) == (FLY, "2")
-    assert after["template"]["spec"]["podReplacementPolicy"] == "Failed"
     other = {**made, "kind": "Other"}
     assert admit_job(other, job_set(other), NATIVE).refusal is not None, "cut in other ways"
 

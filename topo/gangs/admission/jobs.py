@@ -190,10 +190,8 @@ def _sliced(
     if key := kueue_slices.chosen_by_user(gang.templates, slices):
         return LeftAlone(_OF_KUEUE.format(key=key, size=keys.size))
     more = {keys.way: Way.NATIVE.value, **slices}
-    replaced: Iterable[Operation] = ()
     if kueue_slices.SLICE_LEVEL in slices:
         more[keys.topology_key] = slices[kueue_slices.SLICE_LEVEL]
-        replaced = kueue_slices.replacements(job, gang.templates)
     first = {each.path: kueue_slices.first_index(each) for each in gang.templates}
     wanted = (
         (at, {**values, **more, **first[at]}) for at, values in pod_annotations(gang, asked, keys)
@@ -202,7 +200,6 @@ def _sliced(
         *patch_of(job, parts, wanted, keys),
         *scheduling_groups.without_copied_group(parts.single, keys),
         *without(job, parts, (keys.pod_group,)),
-        *replaced,
     )
     warnings = (gang.warning,) if gang.warning else ()
     if gang.terms.wait_s is not None:

@@ -12,17 +12,13 @@ the index of the first one (pod-index-offset). It does this only on a flavor wit
 only preferred are no slices, which are always required: the pods are as near as there is room, from
 the level of the group up (podset-preferred-topology).
 
-While two pods have one index Kueue assigns its nodes in the order in which it finds the pods, and a
-group is split. By default a Job makes the next pod of an index while the one before still ends, as
-many do after a preemption; here it waits until that one is gone (`podReplacementPolicy: Failed`).
-
 Sources: Kueue v0.19.2, apis/kueue/v1beta2/topology_types.go, pkg/controller/jobframework/
 tas_validation.go, `readRanksIfAvailable` of pkg/controller/tas/topology_ungater.go, `PodSets` of
 pkg/controller/jobs/*;
 `kueue.x-k8s.io/queue-name` in pkg/controller/constants.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topo.gangs.admission.outcome import Rules
@@ -54,8 +50,6 @@ _SLICED = {
 }
 """The kinds of which each template is one pod set, whose pods Kueue knows by an index. Workers of
 Ray have none for it, and each pod of a Deployment is a workload of its own."""
-_MADE_OF_JOBS = {("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "JobSet")}
-"""The kinds of which each template is in the spec of a batch Job."""
 _RELAYING = "TrainJob"
 _ADMITTED_ABOVE = frozenset({_RELAYING, "RayJob", "RayService"})
 """What is made of one of these is a part of it, with no quota of its own."""
@@ -154,16 +148,6 @@ def podset_slices(
             return Refusal(what, places[keys.within], f"write {' or '.join(kinds(rules.tiers))}")
         found[REQUIRED if is_required else PREFERRED] = rules.label_keys[terms.within]
     return found
-
-
-def replacements(job: Mapping[str, Any], templates: Sequence[Template]) -> Iterator[Operation]:
-    """Return what has pods replaced only once they are gone.
-
-    The API server writes the default before webhooks are asked, so it looks like a user's choice.
-    """
-    if (job.get("apiVersion"), job.get("kind")) in _MADE_OF_JOBS:
-        for each in templates:
-            yield from entries(job, each.path[:-1], {"podReplacementPolicy": "Failed"})
 
 
 def first_index(template: Template) -> dict[str, str]:
