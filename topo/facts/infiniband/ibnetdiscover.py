@@ -27,7 +27,6 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain, islice
 from sys import intern
 
 from topo.facts.reading.text import WHOLE_TEXT, bounded, shorten
@@ -149,14 +148,13 @@ def _blocks(text: str) -> _Described | Refusal:
     lines = "\n" + text  # each pattern begins with the end of a line, which is found fast
     if (unread := _UNREAD.search(lines)) is not None:
         return _unread(text, unread.start())
-    first = _HEADER.search(lines)
-    if (stray := lines.find(_PORT_MARK, 0, first.start() if first else None)) >= 0:
+    starts = [head.start() for head in _HEADER.finditer(lines)]
+    if (stray := lines.find(_PORT_MARK, 0, starts[0] if starts else None)) >= 0:
         return _unread(text, stray)
     found = _Described()
     guid_of, named = found.guid, found.named
-    nexts = islice(_HEADER.finditer(lines), 1, None)
-    ends_at = chain((head.start() for head in nexts), (len(lines),))
-    for head, end in zip(_HEADER.finditer(lines), ends_at, strict=False):
+    block_ends = (*starts[1:], len(lines))
+    for head, end in zip(_HEADER.finditer(lines), block_ends, strict=False):
         system, ports, kind, digits, name = head.groups()
         begin = head.end()
         cabled = _PORT.findall(lines, begin, end)
