@@ -29,7 +29,7 @@ class Comparisons:
 
 
 def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
-    """The times of a rail-optimised fabric, and how many of its swaps are told by their cables."""
+    """Measure a comparison of a rail-optimised fabric: its time, its memory, the swaps it names."""
     progress(f"{scale.nodes:,} hosts, compared {scale.builds} times")
     found = in_child(measured, scale.nodes, scale.builds)
     size = f"{scale.nodes:,} hosts"

@@ -15,7 +15,7 @@ from topo.gangs.annotation_keys import AnnotationKeys
 async def remove_from_nodes(
     cluster: CleanedCluster, removed: RemovedObjects, pods: Sequence[SelectingPod]
 ) -> int:
-    """Remove labels of gangs by name, whoever wrote them; everything else by its manager."""
+    """Remove labels of gangs by their names, and what else masters wrote by its field manager."""
     prefix = AnnotationKeys(cluster.domain).node_label_prefix
     selected, writes = _selected(prefix, pods), list[Write]()
     removed.selected.clear()

@@ -86,10 +86,10 @@ async def timed_in_thread(call: Callable[[], T]) -> tuple[T, float]:
 
 
 class MadeOnce(Generic[S, T]):
-    """What `make` returns of the latest subject, made once for all threads that ask; others wait.
+    """A value of the latest subject: the first thread that asks makes it, the others wait for it.
 
-    Subjects are frozen and known by identity. One value is kept: that of an earlier subject is made
-    anew.
+    Subjects are frozen and known by identity. Only the last value is kept, so a question about an
+    earlier subject makes its value again.
     """
 
     def __init__(self, make: Callable[[S], T]) -> None:

@@ -24,7 +24,7 @@ PODS = 132
 
 
 def told(hosts: int, dumps: Iterable[FabricDump]) -> Discovery:
-    """A state that was told of so many nodes and of all dumps."""
+    """A state that has taken in these nodes and all dumps."""
     state = discovery(Mode.FABRIC)
     files = tuple((f"subnet-{number}", dump) for number, dump in enumerate(dumps))
     state.advance(0.0, listed(hosts_named(hosts)), FabricLoaded(files))

@@ -21,4 +21,4 @@ master = webhook_master(MAKES_POD_GROUPS, rendering=WITH_POD_GROUPS)
 unlabelling = webhook_master(
     MAKES_POD_GROUPS.replace("labels", "node-features"), rendering=WITH_POD_GROUPS
 )
-"""One that leaves labels to NFD, which is not there."""
+"""A master that leaves the labels of nodes to NFD, on a cluster without NFD."""

@@ -12,9 +12,9 @@ what storage servers share is no group (`fabric.switch_tiers`).
 another one the first whose source is listened to feeds it, for the whole cluster, since groups of
 two sources do not mix. In mode `config` the kinds of the file's groups name the first fabric, if
 all groups that hold nodes are of kinds of one fabric (`FABRIC_OF_KIND`), in mode `labels` the first
-of the families that the operator named, if its levels are of one. Else nobody says of which fabric
-the groups are, and there is one tree: a family with levels of both is a chain by its writer's word,
-and one that was found by itself may be another one tomorrow.
+of the families that the operator named, if its levels are of one. Else no source says which fabric
+the groups belong to, and there is one tree: the writer of a family with levels of both states that
+they are a chain, and a family that nobody named may be another one tomorrow.
 
 Why no node is lost: a fabric that says nothing of a node leaves its path empty, and says why.
 

@@ -1,6 +1,6 @@
 """Which adapter of a fabric is in which node.
 
-Result: for each adapter its node, else the host that its description names, else nobody; the
+Result: for each adapter its node, or the host that its description names, or neither; the
 adapters that lead to several nodes, and the nodes that a description names without joining them.
 
 How: the node whose worker reports the adapter's GUID has it. Of an adapter that no worker reports,
