@@ -26,6 +26,8 @@ POLICIES = {
 }
 _INVALID = 422
 NVIDIA = "nvidia.com/gpu"
+DISK = "ephemeral-storage"
+POOL = "cloud.google.com/gke-nodepool"
 PLACES = {
     "PodTemplate": "/api/v1/namespaces/default/podtemplates",
     "ProvisioningRequest": REQUESTS,
@@ -40,7 +42,8 @@ PLACES = {
 
 def manifests(heading: str) -> Iterator[Any]:
     """The objects that the page shows below a heading, as they stand."""
-    section = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    after = re.split(rf"\n##+ {heading}\n", PAGE.read_text())[1]
+    section = re.split(r"\n##+ ", after)[0]
     for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL):
         yield from yaml.safe_load_all(block)
 
@@ -50,21 +53,42 @@ async def create(api: Api, *objects: Any) -> None:
         await api.create(PLACES[each["kind"]], each)
 
 
-def as_of_v1beta1(found: Any) -> Any:
-    """An object of the walkthrough in the older API of Kueue, for NVIDIA's GPUs."""
+def as_published(found: Any) -> Any:
+    """An object of the walkthrough as GKE's page has it: the older API, NVIDIA's GPUs, a node pool.
+
+    Of the job also the toleration, and of the queue the covered disks:
+    cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest.
+    """
     text = yaml.safe_dump(found).replace("v1beta2", "v1beta1").replace(GPU, NVIDIA)
     old = yaml.safe_load(text)
+    spec = old.get("spec", {})
     if old["kind"] == "ClusterQueue":
-        checks = old["spec"].pop("admissionChecksStrategy")["admissionChecks"]
-        old["spec"]["admissionChecks"] = [each["name"] for each in checks]
+        checks = spec.pop("admissionChecksStrategy")["admissionChecks"]
+        spec["admissionChecks"] = [each["name"] for each in checks]
+        (group,) = spec["resourceGroups"]
+        group["coveredResources"].append(DISK)
+        group["flavors"][0]["resources"].append({"name": DISK, "nominalQuota": "1000000000Ti"})
+    if old["kind"] == "ProvisioningRequestConfig":
+        spec.pop("podSetUpdates")
+    if old["kind"] == "Job":
+        pods = spec["template"]["spec"]
+        pods["nodeSelector"] = {POOL: "dws"}
+        pods["tolerations"] = [{"key": NVIDIA, "operator": "Exists", "effect": "NoSchedule"}]
     return old
 
 
-async def _give_nvidia_gpus(api: Api) -> None:
+async def _make_nvidia_pool(api: Api, nodes: int) -> list[str]:
+    """Give all nodes NVIDIA's GPUs and taint; the last of them, the result, are the node pool."""
     amounts = {GPU: None, NVIDIA: "8"}
-    for each in await api.items(NODES):
+    taint = {"key": NVIDIA, "value": "present", "effect": "NoSchedule"}
+    names = sorted(each["metadata"]["name"] for each in await api.items(NODES))
+    for name in names:
         status = {"status": {"capacity": amounts, "allocatable": amounts}}
-        await api.merge(f"{NODES}/{each['metadata']['name']}/status", status)
+        await api.merge(f"{NODES}/{name}/status", status)
+        await api.merge(f"{NODES}/{name}", {"spec": {"taints": [taint]}})
+    for name in names[-nodes:]:
+        await api.merge(f"{NODES}/{name}", {"metadata": {"labels": {POOL: "dws"}}})
+    return names[-nodes:]
 
 
 async def bound(api: Api, prefix: str) -> list[str]:
@@ -100,18 +124,44 @@ async def test_pods_run_on_the_groups_that_were_booked_before_they_were_there(
 async def test_the_manifests_of_the_walkthrough_run_with_kueue_but_for_the_name_of_the_class(
     api: Api, master: AdmissionMaster, version: str
 ):
-    """As the page has them, and of Kueue's older API for NVIDIA's GPUs."""
+    """As the page has them, and as GKE's page has them: on its node pool alone, and no other."""
     await eventually(lambda: _is_answering(master))
     found = list(manifests("With Kueue"))
+    pool = [each["metadata"]["name"] for each in await api.items(NODES)]
     if version == "v1beta1":
-        await _give_nvidia_gpus(api)
-        found = list(map(as_of_v1beta1, found))
+        pool = await _make_nvidia_pool(api, 4)
+        found = list(map(as_published, found))
     for each in found:
         await api.create(PLACES[each["kind"]].replace("v1beta2", version), each)
     await eventually(lambda: _has(api, "sample-job-", 3))
     (request,) = await api.items(REQUESTS)
     assert true(request).keys() == {"Accepted", "Provisioned"}
-    assert await bound(api, "sample-job-") == _pods_by_node(request)
+    nodes = await bound(api, "sample-job-")
+    assert nodes == _pods_by_node(request)
+    assert set(nodes) <= set(pool)
+
+
+async def test_jobs_run_on_reserved_nodes_first_and_the_others_book_groups_of_the_other_pool(
+    api: Api, master: AdmissionMaster
+):
+    await eventually(lambda: _is_answering(master))
+    names = sorted(each["metadata"]["name"] for each in await api.items(NODES))
+    for name in names:
+        pool = "reserved" if name in names[:8] else "requested"
+        await api.merge(f"{NODES}/{name}", {"metadata": {"labels": {"example.com/pool": pool}}})
+    *one_flavor, job = manifests("With Kueue")
+    shared = [each for each in one_flavor if each["kind"] not in ("ResourceFlavor", "ClusterQueue")]
+    await create(api, *shared, *manifests("Reserved nodes first"), job)
+    await eventually(lambda: _has(api, "sample-job-", 3))
+    assert set(await bound(api, "sample-job-")) <= set(names[:8])
+    assert await api.items(REQUESTS) == []
+    job["metadata"]["name"] = "second-job"
+    await create(api, job)
+    await eventually(lambda: _has(api, "second-job-", 3))
+    (request,) = await api.items(REQUESTS)
+    nodes = await bound(api, "second-job-")
+    assert nodes == _pods_by_node(request)
+    assert set(nodes).isdisjoint(names[:8])
 
 
 async def test_without_room_kueue_keeps_the_job_and_says_what_the_request_says(
