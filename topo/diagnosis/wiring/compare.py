@@ -35,7 +35,14 @@ from enum import StrEnum
 from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
-from topo.diagnosis.wiring.seen import SLOWER, UNNAMED, EndNames, SeenCable, SeenCables
+from topo.diagnosis.wiring.seen import (
+    SLOWER,
+    UNNAMED,
+    EndNames,
+    SeenCable,
+    SeenCables,
+    is_number,
+)
 from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked
 from topo.model.errors import Refusal
 
@@ -199,7 +206,7 @@ def _closed(chain: list[_Edge], seen: SeenCables) -> tuple[list[_Edge], str] | N
         path.append(edge.far(path[-1]))
     nameless = path[-1].device
     is_slot = not (seen.covers(free) or any(end.device in seen.devices for end in path[:-1:2]))
-    if not nameless.startswith(UNNAMED) or (_is_number(free) and not is_slot):
+    if not nameless.startswith(UNNAMED) or (is_number(free) and not is_slot):
         return None
     return [
         *chain[:-1],
@@ -241,7 +248,7 @@ def _rate(edge: _Edge) -> str:
 
 def _spread(ends: list[End]) -> tuple[int, bool, list[End]]:
     """Return how far one has to go: to how many devices, to hosts rather than switches."""
-    return len({end.device for end in ends}), not _is_number(ends[0]), ends
+    return len({end.device for end in ends}), not is_number(ends[0]), ends
 
 
 class _Judge:
@@ -316,13 +323,8 @@ def _unlikeliness(findings: list[CableFinding]) -> tuple[int, int, list[tuple[Mo
     """Return how far plugs are from where they belong, and how many are not between switches."""
     moves = [move for finding in findings for move in finding.moves]
     far = sum(_FAR.get(finding.verdict, 0) for finding in findings)
-    at_hosts = sum(not (_is_number(move.source) and _is_number(move.target)) for move in moves)
+    at_hosts = sum(not (is_number(move.source) and is_number(move.target)) for move in moves)
     return far, at_hosts, [finding.moves for finding in findings]
-
-
-def _is_number(end: End) -> bool:
-    """Return whether a port is a number, as of a switch; adapters of hosts have names."""
-    return end.port[:1].isdigit()
 
 
 def _slow(right: Iterable[_Edge]) -> Iterator[CableFinding]:
@@ -355,7 +357,7 @@ _Like = tuple[str, bool]
 def _like(edge: _Edge) -> tuple[_Like, _Like]:
     """Return what a cable is compared with: cables of a switch to hosts, or to other switches."""
     one, other = edge.ends
-    return (one.device, _is_number(other)), (other.device, _is_number(one))
+    return (one.device, is_number(other)), (other.device, is_number(one))
 
 
 def _most_common(speeds: Counter[float]) -> float:

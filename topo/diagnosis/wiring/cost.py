@@ -4,9 +4,9 @@ A finding costs what the nodes at its ends cost: their groups that are NotReady,
 while they are NotReady themselves or in no group. Jobs run across it that have pods on such a node,
 whatever the state of the node: a wrong cable that is up carries their traffic. Jobs wait for it for
 which the smallest change that would let them in names such a node or its group. A cable between
-two switches has no node at its ends; the jobs across it are those with pods both on hosts of such a
-leaf and on others, for their traffic leaves it. Of a cable further up nobody says whose it is.
-O(cables that are seen, ends of findings, and words of the jobs that wait).
+two switches has no node at its ends; the jobs across it are those with pods on both of its sides
+(`traffic`). Of a cable that is unseen nothing is known, and it costs nothing.
+O(ends of findings, words of the jobs that wait), and that of `traffic` for cables of switches.
 
 Example: node-3 and node-4 are dragonfly-2, whose cable is out; both are NotReady with 8 GPUs each,
 a job has pods on node-4. The missing cable costs dragonfly-2, 16 GPUs and that job.
@@ -17,8 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from topo.diagnosis.wiring.compare import CableFinding
-from topo.diagnosis.wiring.seen import SeenCable, short_name, sole
+from topo.diagnosis.wiring.compare import CableFinding, CableVerdict
+from topo.diagnosis.wiring.seen import SeenCables, short_name, sole
+from topo.diagnosis.wiring.traffic import Traffic
 
 _WORD = re.compile(r"[\w.-]+", re.ASCII)
 
@@ -40,6 +41,9 @@ class Job(NamedTuple):
     would_fit: str = ""
 
 
+_NOTHING = SeenCables((), frozenset())
+
+
 @dataclass(frozen=True, slots=True)
 class CableCost:
     """The names of groups and jobs in their order, and the number of GPUs that are out."""
@@ -58,20 +62,16 @@ class Costs:
     """Looks up what findings cost, in the nodes and jobs of one moment."""
 
     def __init__(
-        self, nodes: Mapping[str, NodeAt], jobs: Iterable[Job], cables: Iterable[SeenCable] = ()
+        self, nodes: Mapping[str, NodeAt], jobs: Iterable[Job], seen: SeenCables = _NOTHING
     ) -> None:
-        """Take the nodes by name, and the cables that are seen, which say who is at a switch.
+        """Take the nodes by name, and what is seen, which says what a switch leads to.
 
         A fabric may call a node by its short name.
         """
         self._nodes = dict(nodes)
         self._names = sole(nodes, short_name) | {name.casefold(): name for name in nodes}
-        self._at: dict[str, set[str]] = {}
-        for cable in cables:
-            for here, far in ((cable.one, cable.other), (cable.other, cable.one)):
-                name = self._name(here.device)
-                if name is not None and self._name(far.device) is None:
-                    self._at.setdefault(far.device.casefold(), set()).add(name)
+        self._traffic = Traffic(seen, self._name)
+        self._across: dict[tuple[str, str], tuple[str, ...]] = {}
         self._running: dict[str, list[Job]] = {}
         self._wanted: dict[str, list[str]] = {}
         for job in jobs:
@@ -86,13 +86,13 @@ class Costs:
 
     def total(self, findings: Iterable[CableFinding]) -> CableCost:
         """Return what findings cost together: a node at the ends of several counts once."""
-        found = tuple(findings)
+        found = tuple(each for each in findings if each.verdict is not CableVerdict.UNSEEN)
         ends = (end for finding in found for end in finding.ends)
         named = map(self._name, dict.fromkeys(end.device for end in ends))
         names = list(dict.fromkeys(name for name in named if name is not None))
         at = [self._nodes[name] for name in names]
         running = [job.name for name in names for job in self._running.get(name, ())]
-        running += (job for finding in found for job in self._leaving(finding))
+        running += (job for finding in found for job in self._between_switches(finding))
         words = dict.fromkeys([*names, *(group for node in at for group in node.groups)])
         return CableCost(
             tuple(dict.fromkeys(group for node in at for group in node.not_ready)),
@@ -105,12 +105,22 @@ class Costs:
         """Return the node that a fabric calls so; None where no node, or no single one, is."""
         return self._names.get(device.casefold()) or self._names.get(short_name(device))
 
-    def _leaving(self, finding: CableFinding) -> Iterator[str]:
-        """Yield the jobs whose traffic leaves the leaves at a cable between switches."""
-        devices = {end.device for end in finding.ends}
-        if any(self._name(each) is not None for each in devices):
-            return
-        for device in sorted(devices):
-            here = self._at.get(device.casefold(), set())
+    def _between_switches(self, finding: CableFinding) -> Iterator[str]:
+        """Yield the jobs across the cables of a finding that join switches."""
+        for cable in finding.cables:
+            for far in (cable.planned, cable.found):
+                if far is None:
+                    continue
+                ends = cable.end.device, far.device
+                if all(map(self._traffic.is_switch, (cable.end, far))):
+                    if ends not in self._across:
+                        self._across[ends] = tuple(self._jobs_across(*ends))
+                    yield from self._across[ends]
+
+    def _jobs_across(self, one: str, other: str) -> Iterator[str]:
+        for here, beyond in self._traffic.sides(one, other):
             jobs = {job.name: job for node in here for job in self._running.get(node, ())}
-            yield from (name for name in sorted(jobs) if not jobs[name].nodes <= here)
+            for name in sorted(jobs):
+                far = jobs[name].nodes - here
+                if far if beyond is None else far & beyond:
+                    yield name

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topo.diagnosis.wiring.compare import CableComparison, CableFinding, CableVerdict, Move
-from topo.diagnosis.wiring.seen import UNNAMED
+from topo.diagnosis.wiring.seen import UNNAMED, is_number
 from topo.facts.plans.plan import End
 from topo.model.ids import natural_key
 
@@ -94,7 +94,7 @@ def _place(finding: CableFinding) -> str:
             return cable.plan.racks[1] or cable.plan.racks[0]
     at = [move.target for move in finding.moves] or finding.ends
     named = [end for end in at if not end.device.startswith(UNNAMED)]
-    switches = [end for end in named if end.port[:1].isdigit()]
+    switches = [end for end in named if is_number(end)]
     return (switches or named)[0].device
 
 

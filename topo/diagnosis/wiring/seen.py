@@ -71,6 +71,11 @@ def kind_of(end: End) -> End:
 _LETTERS = re.compile("[a-z]*", re.ASCII)
 
 
+def is_number(end: End) -> bool:
+    """Return whether a port is a number, as of a switch; adapters of hosts have names."""
+    return end.port[:1].isdigit()
+
+
 def seen_in_dumps(dumps: Iterable[FabricDump], own: OwnPorts = NO_PORTS) -> SeenCables:
     """Return the cables of dumps of one fabric, one for each subnet; the newest word of a port.
 

@@ -100,7 +100,7 @@ def costs_of(document: TopologyDocument, jobs: Sequence[Job], seen: SeenCables) 
     nodes = {name: node for group in document["groups"] for name, node in _nodes(group, ())}
     for each in document["unplaced"]:
         nodes[each["name"]] = NodeAt(each["gpus"], False, (), ())
-    return Costs(nodes, jobs, seen.cables)
+    return Costs(nodes, jobs, seen)
 
 
 def _nodes(group: GroupDocument, above: tuple[GroupDocument, ...]) -> Iterator[tuple[str, NodeAt]]:

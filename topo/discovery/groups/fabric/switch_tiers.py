@@ -96,31 +96,56 @@ def leaves_of_hosts(wires: Wires, hosts: Mapping[Guid, Host]) -> dict[Host, Leav
 
 def place(wires: Wires, leaves: Mapping[Host, Leaves], nodes: AbstractSet[Host]) -> HostGroups:
     """Return the groups of all hosts; `leaves`: those of each host, `nodes`: who is a node."""
+    inner = _innermost(wires, leaves, nodes)
+    above, astray = _groups_above(wires, inner.of_nodes)
+    strays: dict[Host, tuple[SwitchGroup, ...]] = {}
+    paths: dict[Host, SwitchPath] = {}
+    for found, several in inner.hosts.items():
+        if len(ordered := inner.ordered[found]) > 1:
+            strays |= dict.fromkeys(several, ordered)
+        if (own := inner.own.get(found)) is not None:
+            paths |= dict.fromkeys(several, (*above.get(own, ()), own))
+    return HostGroups(paths, strays, astray)
+
+
+def tiers(wires: Wires, leaves: Mapping[Host, Leaves], nodes: AbstractSet[Host]) -> dict[Guid, int]:
+    """Return the tier of each switch that is connected with nodes, 1 for their leaves."""
+    groups = _innermost(wires, leaves, nodes).of_nodes
+    return _ranks(wires, (leaf for group in groups for leaf in group.switches))
+
+
+class _Innermost(NamedTuple):
+    """The leaf groups of hosts: by their cables, those with the most first, and the own one.
+
+    `hosts` are those with the same cables: nearly all of a unit have. `of_nodes` are the own
+    groups of nodes: a server of the fabric's own may be on a spine, which is no leaf for that.
+    """
+
+    hosts: Mapping[Leaves, list[Host]]
+    ordered: Mapping[Leaves, tuple[SwitchGroup, ...]]
+    own: Mapping[Leaves, SwitchGroup]
+    of_nodes: AbstractSet[SwitchGroup]
+
+
+def _innermost(wires: Wires, leaves: Mapping[Host, Leaves], nodes: AbstractSet[Host]) -> _Innermost:
     hosts: defaultdict[Leaves, list[Host]] = defaultdict(list)
-    """Those with the same cables: nearly all of a unit have."""
     for host, found in leaves.items():
         hosts[found].append(host)
     of_nodes = {found for found, several in hosts.items() if not nodes.isdisjoint(several)}
     alike = {found: len(several) for found, several in hosts.items()}
     group_of = _leaf_groups(alike, of_nodes, _trunks(wires, alike))
+    ordered: dict[Leaves, tuple[SwitchGroup, ...]] = {}
     own: dict[Leaves, SwitchGroup] = {}
-    strays: dict[Host, tuple[SwitchGroup, ...]] = {}
-    for found, several in hosts.items():
+    for found in hosts:
         votes: Counter[SwitchGroup] = Counter()
         for leaf, number in found:
             if leaf in group_of:
                 votes[group_of[leaf]] += number
-        ordered = sorted(votes, key=lambda each: (-votes[each], min(each.switches)))
-        if len(ordered) > 1:
-            strays |= dict.fromkeys(several, tuple(ordered))
-        if ordered and 2 * votes[ordered[0]] > votes.total():
-            own[found] = ordered[0]
-    # A server of the fabric's own may be on a spine, which is no leaf for that.
-    above, astray = _groups_above(wires, {own[found] for found in of_nodes & own.keys()})
-    paths: dict[Host, SwitchPath] = {}
-    for found, each in own.items():
-        paths |= dict.fromkeys(hosts[found], (*above.get(each, ()), each))
-    return HostGroups(paths, strays, astray)
+        several = sorted(votes, key=lambda each: (-votes[each], min(each.switches)))
+        ordered[found] = tuple(several)
+        if several and 2 * votes[several[0]] > votes.total():
+            own[found] = several[0]
+    return _Innermost(hosts, ordered, own, {own[each] for each in of_nodes & own.keys()})
 
 
 class _Trunks(NamedTuple):
