@@ -25,7 +25,7 @@ WHAT_requirements-publish.lock := what makes releases and the pages, 220 MB, a m
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test floors test-slow test-deep e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-kueue e2e-labels e2e-kinds e2e-provisioning fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
+.PHONY: help install run test floors test-slow test-deep e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-kueue e2e-labels e2e-switch e2e-kinds e2e-provisioning fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -134,6 +134,9 @@ e2e-kueue: $(STAMP) ## the same random workloads in two queues of stock Kueue, b
 
 e2e-labels: $(STAMP) ## labels that change under 200 running jobs: each version of the HyperNodes is judged; needs Go
 	$(BIN)/python -m tests.e2e.scheduling.relabelled
+
+e2e-switch: $(STAMP) ## a switch dies under 200 running jobs and comes back, the vendor's, then an InfiniBand leaf: 15 minutes; needs Go
+	$(BIN)/python -m tests.e2e.scheduling.switch_dies
 
 e2e-kinds: KINDS ?=
 e2e-kinds: SCHEDULERS ?=

@@ -39,11 +39,7 @@ def build_documents(
         body: Callable[[Examined], bytes], content: Callable[[bytes], bytes] = bytes
     ) -> DocumentCache[Examined]:
         return DocumentCache(
-            lambda: Examined(
-                topology.view(),
-                availability.unready_reasons(),
-                findings.jobs_on_suspected(engine.snapshot.forest, jobs),
-            ),
+            lambda: Examined(topology.view(), availability.unready_reasons(), tuple(jobs())),
             body,
             lambda: (topology.version(), availability.unready_reasons()),
             content=content,

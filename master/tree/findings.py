@@ -5,18 +5,17 @@ The judgement reads the document of `GET /v1/topology` as the master writes it.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import orjson
 
 from master.tree import topology_document
 from master.tree.topology_document import TopologyView
 from topo.diagnosis import diagnosis
-from topo.diagnosis.finding import RUNNING_ACROSS, Finding, with_jobs
+from topo.diagnosis.finding import WITH_JOBS, Finding, with_jobs
 from topo.gangs.machine.gang import Gang
 from topo.model.conditions.tree import NodeCondition
-from topo.model.forest import Forest
 from topo.model.rest.findings import FindingsDocument
 
 _OF_COUNTS = {NodeCondition.NO_GPUS, NodeCondition.NO_GPUS_SEEN, NodeCondition.OVERBOOKED}
@@ -29,18 +28,22 @@ _AGE = re.compile(rb',"since_s":[0-9.e+-]+')
 class Examined:
     """The input of the judgement: the tree as it is shown, and why the master is not ready.
 
-    `jobs` are those that run on nodes with suspected links, by node.
+    `gangs` are the jobs that are known.
     """
 
     view: TopologyView
     unready_reasons: tuple[str, ...] = ()
-    jobs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    gangs: Sequence[Gang] = ()
 
 
 def findings(examined: Examined, mode: str, now_s: float) -> list[Finding]:
-    """Return the findings in the order to look at them; `now_s` is on the sources' clock."""
+    """Return the findings in the order to look at them; `now_s` is on the sources' clock.
+
+    O(vertices), and O(pods of gangs) where a finding lists jobs.
+    """
     seen = diagnosis.examine(topology_document.document(examined.view, mode, now_s))
-    found = [with_jobs(each, examined.jobs) for each in seen]
+    jobs = _jobs_on({n for f in seen if f.code in WITH_JOBS for n in f.subjects}, examined.gangs)
+    found = [with_jobs(each, jobs) for each in seen]
     if not examined.unready_reasons or any(map(diagnosis.is_of_source, found)):
         return found
     why = "; ".join(examined.unready_reasons)
@@ -74,15 +77,11 @@ def serialize(answer: FindingsDocument) -> bytes:
     return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def jobs_on_suspected(
-    forest: Forest, jobs: Callable[[], Iterable[Gang]]
-) -> Mapping[str, Sequence[str]]:
-    """Return the jobs that run on nodes with suspected links, by node. O(pods) if there are any."""
-    held = (each for each in forest.conflicts if each.code in RUNNING_ACROSS)
-    nodes = {name for conflict in held for name in conflict.subjects}
+def _jobs_on(nodes: Collection[str], gangs: Iterable[Gang]) -> Mapping[str, Sequence[str]]:
+    """Return the jobs that have pods on these nodes, by node. O(pods) if there are nodes."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for gang in jobs() if nodes else ():
+    for gang in gangs if nodes else ():
         for node in dict.fromkeys(each.node for each in gang.members if each.live):
-            if node in nodes:
+            if node is not None and node in nodes:
                 found[node].append(f"{gang.namespace}.{gang.name}")
     return found

@@ -1,9 +1,9 @@
 """A leaf switch dies under 200 jobs and comes back: one finding with its jobs, then none."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import chain
 
-from master.tree.findings import Examined, jobs_on_suspected
+from master.tree.findings import Examined
 from master.tree.findings import findings as judged
 from master.tree.topology_document import TopologyView
 from tests.builders import declared, discovery, managed, not_ready
@@ -60,9 +60,8 @@ JOBS = [
 """200 jobs of two pods each, on nodes of one leaf."""
 
 
-def findings(state: Discovery, now_s: float) -> list[Finding]:
-    jobs = jobs_on_suspected(state.snapshot.forest, lambda: JOBS)
-    return judged(Examined(TopologyView(state.snapshot), jobs=jobs), "config", now_s)
+def findings(state: Discovery, now_s: float, jobs: Sequence[Gang] = JOBS) -> list[Finding]:
+    return judged(Examined(TopologyView(state.snapshot), gangs=jobs), "config", now_s)
 
 
 def read(state: Discovery, now_s: float, names: list[str], *down: str) -> None:

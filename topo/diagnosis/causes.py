@@ -8,10 +8,12 @@ no node, 4 nodes of the other ends without a peer, 4 servers without a report an
 that are short of nodes. It is one finding: no worker has reported from these four machines.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
+from topo.diagnosis.cases import Cases, subjects
+from topo.diagnosis.failed_groups import failed_groups
 from topo.diagnosis.finding import Case, Finding, listed, longest_s, number
 from topo.diagnosis.steps import WAITING, step
 from topo.model.conditions.condition import Severity
@@ -34,28 +36,6 @@ _TOGETHER_S = 120.0
 wrong token perhaps before it is refused; a minute and a half for slow starts and longer beats."""
 ALONE = 3
 """Up to so many conflicts or cables of one kind each stand alone; more of them are one finding."""
-
-
-class Cases:
-    """The cases that no cause explains yet. Mutable; made for one examination."""
-
-    def __init__(self, cases: Iterable[Case]) -> None:
-        self.left = list(cases)
-
-    def of(self, *codes: str) -> list[Case]:
-        """Return the cases of these codes, and leave them."""
-        return [case for case in self.left if case.code in codes]
-
-    def take(self, *codes: str, if_: Callable[[Case], bool] = lambda _: True) -> list[Case]:
-        """Take out the cases of these codes that a cause explains, or all of them."""
-        taken = [case for case in self.left if case.code in codes and if_(case)]
-        self.left = [case for case in self.left if not (case.code in codes and if_(case))]
-        return taken
-
-    def forgive(self, names: Collection[str], *codes: str) -> list[Case]:
-        """Take out the cases of these codes that concern none but these names."""
-        known = frozenset(names)
-        return self.take(*codes, if_=lambda case: known.issuperset(case.subjects))
 
 
 def causes(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
@@ -83,13 +63,10 @@ def causes(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     yield from _clones(cases)
     yield from _machines_without_workers(document, cases)
     yield from _servers_without_workers(document, cases)
-    yield from _cut_cables(document, cases)
+    failed = list(failed_groups(document, cases))
+    yield from failed
+    yield from _cut_cables(document, cases, {name for each in failed for name in each.subjects})
     yield from _no_gpus(document)
-
-
-def subjects(cases: Iterable[Case]) -> list[str]:
-    """Return all names of the cases, each once, in the order of the cases."""
-    return list(dict.fromkeys(name for case in cases for name in case.subjects))
 
 
 def _finding(case: Case, names: Sequence[str], what: str, since_s: float | None) -> Finding:
@@ -231,13 +208,21 @@ def _servers_without_workers(document: TopologyDocument, cases: Cases) -> Iterat
     yield Finding.of(NodeCondition.UNKNOWN_PEER, nodes, what)
 
 
-def _cut_cables(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
+def _cut_cables(
+    document: TopologyDocument, cases: Cases, told: Collection[str]
+) -> Iterator[Finding]:
     """Report each cable once, with the slots at both ends, although both ends state it.
+
+    One between nodes of which a group of theirs is `told` goes with it.
 
     Where another cable of the two nodes is up, their link is only degraded, and both are Ready.
     """
     holding = {_link(wire) for wire in document["wires"] if wire["state"] != "down"}
-    down = [wire for wire in document["wires"] if wire["state"] == "down"]
+    down = [
+        wire
+        for wire in document["wires"]
+        if wire["state"] == "down" and not (wire["node"] in told and wire["peer"] in told)
+    ]
     down.sort(key=lambda wire: (natural_key(wire["node"]), wire["slot"]))
     yield from _lost_cables([wire for wire in down if _link(wire) in holding], cases)
     down = [wire for wire in down if _link(wire) not in holding]

@@ -7,7 +7,8 @@ code as one finding.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from topo.diagnosis.causes import ALONE, Cases, causes, subjects
+from topo.diagnosis.cases import Cases, subjects
+from topo.diagnosis.causes import ALONE, causes
 from topo.diagnosis.finding import Case, Finding, listed, longest_s, number
 from topo.diagnosis.steps import (
     CONFLICT_STEP,

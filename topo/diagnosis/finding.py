@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 from topo.model.conditions.condition import Condition, Severity
+from topo.model.conditions.doctor import ServiceCondition
 from topo.model.conditions.tree import ConflictCondition
 from topo.model.rest.findings import FindingDocument
 
@@ -18,7 +19,7 @@ class Finding:
     `subject` is where, in words; `subjects` are all nodes, machines and paths of groups that it
     names, empty where it is about none of them. `since_s`: seconds since the first of it was so,
     None where that is not known; so no text has an age, which would stand still. `jobs` run on
-    nodes with suspected links.
+    nodes that failed together or have suspected links.
     """
 
     severity: Severity
@@ -66,13 +67,19 @@ class Finding:
         return document
 
 
-RUNNING_ACROSS = frozenset({ConflictCondition.LINK_SUSPECTED, ConflictCondition.SUSPECTED_TOGETHER})
-"""Findings about links that jobs use while they are up: what runs there may die of them."""
+WITH_JOBS = frozenset(
+    {
+        ServiceCondition.FAILED_TOGETHER,
+        ConflictCondition.LINK_SUSPECTED,
+        ConflictCondition.SUSPECTED_TOGETHER,
+    }
+)
+"""Findings about nodes with pods that run on, and may die of what is found."""
 
 
 def with_jobs(found: Finding, on: Mapping[str, Sequence[str]]) -> Finding:
-    """Return a finding about suspected links with the jobs that run there. O(its nodes)."""
-    if found.code not in RUNNING_ACROSS:
+    """Return a finding of `WITH_JOBS` with the jobs that run there. O(its nodes)."""
+    if found.code not in WITH_JOBS:
         return found
     jobs = tuple(dict.fromkeys(job for node in found.subjects for job in on.get(node, ())))
     if not jobs:

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from topo.cli.client.client import MasterClient
-from topo.cli.client.decoding import problem_of
+from topo.cli.client.decoding import decode, problem_of
 from topo.cli.diagnosis import cluster
 from topo.cli.exit_codes import CliError
 from topo.diagnosis import diagnosis
-from topo.diagnosis.finding import Finding
+from topo.diagnosis.finding import WITH_JOBS, Finding, with_jobs
 from topo.model.conditions.condition import Severity
 from topo.model.conditions.doctor import ServiceCondition
 from topo.model.rest.cluster import ClusterDocument
+from topo.model.rest.findings import FindingsDocument
 from topo.model.rest.topology import TopologyDocument
 
 
@@ -68,10 +69,23 @@ async def examine(master: MasterClient) -> Checkup:
     elif theirs is not None:
         healthy.append(f"version {theirs}, the same as this topo")
     document = await master.topology()
-    found = diagnosis.examine(document)
+    found = await _with_jobs(master, diagnosis.examine(document))
     if any(map(diagnosis.is_of_source, found)):  # who is waited for is said there, with the fix
         findings = [finding for finding in findings if finding.code != ServiceCondition.READY]
     return Checkup((*findings, *found), (*healthy, *_healthy(document, found)))
+
+
+async def _with_jobs(master: MasterClient, found: Sequence[Finding]) -> Sequence[Finding]:
+    """Return the findings with the jobs that run there, which the master alone knows."""
+    if not any(each.code in WITH_JOBS for each in found):
+        return found
+    try:
+        told = decode(FindingsDocument, await master.document("/v1/findings"))["findings"]
+    except CliError:  # a master of an earlier release has no such call
+        return found
+    jobs = {(each["code"], *each["subjects"]): each.get("jobs", ()) for each in told}
+    named = ((each, jobs.get((each.code, *each.subjects), ())) for each in found)
+    return [with_jobs(each, {each.subjects[0]: run}) if run else each for each, run in named]
 
 
 def _healthy(document: TopologyDocument, found: Sequence[Finding]) -> list[str]:

@@ -22,6 +22,12 @@ class ServiceCondition(Condition):
         "no worker reports from a machine of the cluster manager",
         "start topo-worker there; if it runs, its log says why its reports do not arrive",
     )
+    FAILED_TOGETHER = Row(
+        "nodes-failed-together",
+        "at least half of the nodes of a group, three or more, are not Ready",
+        "look at what they share (their switch, its power, their rack) before any one of them; "
+        "`topo node NODE` has all that is known of one",
+    )
     FABRIC_UNPLACED = Row(
         "fabric-unplaced",
         "nodes with GPUs are in no group of a fabric beside the tree that others are in",

@@ -18,8 +18,8 @@ class FindingDocument(TypedDict):
 
     `subject` is where, in words; `subjects` are all nodes, machines and paths of groups (their
     names joined with /) that it names. A `note` may be meant as it is. `since_s`: seconds since the
-    first of it was so, null where that is not known. `jobs`: those that run on nodes with suspected
-    links (namespace.name); absent where none does.
+    first of it was so, null where that is not known. `jobs`: those that run on nodes that failed
+    together or have suspected links (namespace.name); absent where none does.
     """
 
     severity: Annotated[str, one_of("wrong", "note")]
