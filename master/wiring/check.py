@@ -188,7 +188,7 @@ class WiringCheck:
             silent = silent_nodes(document)
             own = own_ports(each for node, each in facts.items() if node not in silent)
             neighbours = {node: each.nic_neighbours for node, each in facts.items()}
-            lldp = seen_by_neighbours(neighbours, plan)
+            lldp = seen_by_neighbours(neighbours, plan, own)
             seen = joined(seen_by(document, plan), seen_in_dumps(dumps, own), lldp)
             found = compare(plan, seen)
             if isinstance(found, Refusal):

@@ -79,7 +79,27 @@ class FabricDump:
     missing: str = ""
 
 
+SLOWER = 0.9
+"""Below this share of the speed that is expected a cable is slow: names of rates are rounded."""
+
+
 def gbps(rate: str) -> float:
-    """Return the speed of `4xNDR` in Gbit/s; 0 for a speed that is not known."""
+    """Return the speed of `4xNDR` or `400G` in Gbit/s; 0 for a speed that is not known."""
     width, _, speed = rate.partition("x")
+    if match := _GBPS.fullmatch(rate):
+        return float(match[1])
     return int(width) * _LANE_GBPS.get(speed, 0.0) if width.isdecimal() else 0.0
+
+
+_GBPS = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,4})?)G", re.ASCII)
+
+
+def newest_rate(rate: str, own_gbps: float) -> str:
+    """Return how fast a cable is: as the host at its end says, 0 if it does not, else `rate`.
+
+    Hosts state the speed of the data, dumps that of the lanes, which is up to 6 % more: that is one
+    speed, and called as the dump has it.
+    """
+    dumped = gbps(rate)
+    is_same = SLOWER * dumped <= own_gbps and SLOWER * own_gbps <= dumped
+    return rate if not own_gbps or is_same else f"{own_gbps:g}G"

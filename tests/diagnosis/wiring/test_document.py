@@ -1,17 +1,21 @@
 """A comparison read back from its document is the same, and so are the sheets printed of it."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders import facts
 from topo.cli.wiring.writing import as_csv, as_text
 from topo.diagnosis.wiring.compare import CableComparison, compare
 from topo.diagnosis.wiring.cost import Costs, Job, NodeAt
 from topo.diagnosis.wiring.document import Compared, compared, wiring_document
 from topo.diagnosis.wiring.neighbours import seen_by_neighbours
+from topo.diagnosis.wiring.own_ports import own_ports
 from topo.diagnosis.wiring.seen import SeenCable, SeenCables, joined
 from topo.facts.plans.plan import CablePlan, End, PlannedCable
 from topo.model.ids import NodeName
-from topo.model.machine import NicNeighbour
+from topo.model.machine import NetworkPort, NicNeighbour
 
 HOSTS = 6
 COSTS = Costs(
@@ -143,3 +147,19 @@ def test_silence_of_lldp_is_no_missing_cable_and_a_swap_is_found() -> None:
     found = compare(plan, joined(seen_by_neighbours(told, plan)))
     assert isinstance(found, CableComparison)
     assert [each.verdict for each in found.findings] == ["swap", "unseen"]
+
+
+def test_a_cable_of_ethernet_is_as_fast_as_the_node_reads_its_own_port() -> None:
+    plan = planned("n1 eth0 leaf 1", "n2 eth0 leaf 2", "n3 eth0 leaf 3")
+    told = {
+        NodeName(f"n{n}"): [neighbour("eth0", "leaf", f"swp{n}", chassis="leaf")] for n in (1, 2, 3)
+    }
+    port = NetworkPort("mlx5_0", 1, up=True, rate_gbps=400, interfaces=("eth0",))
+    port = replace(port, link_layer="Ethernet")
+    nics = {"n1": port, "n2": replace(port, rate_gbps=100), "n3": port}
+    own = own_ports(replace(facts(node), nics=(nic,)) for node, nic in nics.items())
+    found = compare(plan, joined(seen_by_neighbours(told, plan, own)))
+    assert isinstance(found, CableComparison)
+    (slow,) = found.findings
+    assert (slow.verdict, slow.ends[0]) == ("slow", End("n2", "eth0"))
+    assert slow.text == "runs at 100G: 100 of 400 Gbit/s usual there"

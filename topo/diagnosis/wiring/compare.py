@@ -36,7 +36,6 @@ from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 from topo.diagnosis.wiring.seen import (
-    SLOWER,
     UNNAMED,
     EndNames,
     SeenCable,
@@ -45,6 +44,7 @@ from topo.diagnosis.wiring.seen import (
 )
 from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked
 from topo.model.errors import Refusal
+from topo.model.fabric import SLOWER
 
 _DOUBLED = "give a dump of one moment, in which no two ports of a device have one name"
 

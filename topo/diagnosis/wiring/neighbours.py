@@ -15,20 +15,27 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 
+from topo.diagnosis.wiring.own_ports import NO_PORTS, OwnPorts
 from topo.diagnosis.wiring.seen import SeenCable, SeenCables, folded, planned_far_ends, plug
 from topo.facts.plans.plan import CablePlan, End
+from topo.model.fabric import newest_rate
 from topo.model.ids import NodeName
 from topo.model.machine import NicNeighbour
 
 
 def seen_by_neighbours(
-    facts: Mapping[NodeName, Collection[NicNeighbour]], plan: CablePlan
+    facts: Mapping[NodeName, Collection[NicNeighbour]], plan: CablePlan, own: OwnPorts = NO_PORTS
 ) -> SeenCables:
-    """Return the cables at the interfaces of nodes; `plan` chooses between names of a port."""
+    """Return the cables at the interfaces of nodes; `plan` chooses between names of a port.
+
+    A cable is as fast as the node says of its `own` port.
+    """
     wanted = planned_far_ends(plan)
     cables: dict[End, SeenCable] = {}
     right: set[End] = set()
-    for cable in _told(facts, wanted):
+    for told in _told(facts, wanted):
+        speed = own.gbps.get(told.one, 0.0)
+        cable = told._replace(rate=newest_rate("", speed), gbps=speed)
         near = plug(cable.one)
         if wanted.get(folded(cable.one)) == folded(cable.other):
             cables[near] = cable

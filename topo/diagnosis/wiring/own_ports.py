@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from topo.discovery.groups.fabric.near_gpus import adapter_speeds
 from topo.facts.plans.plan import End
 from topo.model.fabric import Port, normalized_guid
 from topo.model.machine import NetworkPort, NodeFacts
@@ -32,10 +33,11 @@ class OwnPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OwnPorts:
-    """The ports of a fabric by GUID and number, and those of Ethernet that are down."""
+    """The ports of a fabric by GUID and number; of Ethernet those that are down, and speeds."""
 
     by_guid: dict[Port, OwnPort] = field(default_factory=dict)
     dark: frozenset[End] = frozenset()
+    gbps: dict[End, float] = field(default_factory=dict)
 
 
 NO_PORTS = OwnPorts()
@@ -45,10 +47,12 @@ def own_ports(facts: Iterable[NodeFacts]) -> OwnPorts:
     """Return the ports of nodes; one that two nodes claim is in neither."""
     found: dict[Port, OwnPort] = {}
     dark: set[End] = set()
+    gbps: dict[End, float] = {}
     claimed: set[Port] = set()
     for each in facts:
         hosts = tuple(filter(None, dict.fromkeys((each.identity.name, each.identity.hostname))))
         ports = Counter(nic.hca for nic in each.nics)
+        speeds = adapter_speeds(each.nics)
         for nic in each.nics:
             if nic.virtual:
                 continue
@@ -56,13 +60,16 @@ def own_ports(facts: Iterable[NodeFacts]) -> OwnPorts:
                 # Of an adapter with several ports nobody says which interface is whose.
                 if not nic.up and len(nic.interfaces) == ports[nic.hca] == 1:
                     dark |= {End(host, nic.interfaces[0]) for host in hosts}
+                own = each.identity.name
+                gbps |= {End(own, name): speeds[nic.hca] for name in nic.interfaces}
             elif (guid := normalized_guid(nic.node_guid)) is not None:
                 port = Port(guid, nic.port)
                 if port in found:
                     claimed.add(port)
                 ends = tuple(End(host, _named(nic)) for host in hosts)
                 found[port] = OwnPort(ends, nic.up, nic.rate_gbps or 0.0)
-    return OwnPorts({p: each for p, each in found.items() if p not in claimed}, frozenset(dark))
+    known = {p: each for p, each in found.items() if p not in claimed}
+    return OwnPorts(known, frozenset(dark), gbps)
 
 
 def _named(nic: NetworkPort) -> str:

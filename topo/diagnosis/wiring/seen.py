@@ -20,10 +20,8 @@ from topo.facts.plans import read_plan
 from topo.facts.plans.plan import CablePlan, End, PlannedCable
 from topo.facts.reading.text import WHOLE_TEXT
 from topo.model.errors import Refusal
-from topo.model.fabric import FabricDump, Guid, Port, gbps
+from topo.model.fabric import FabricDump, Guid, Port, gbps, newest_rate
 
-SLOWER = 0.9
-"""Below this share of the speed that is expected a cable is slow: names of rates are rounded."""
 _CUT_OFF = "a dump is cut off, or the fabric changed meanwhile"
 _PORT_WORDS = 8192
 """Words for ports that are kept: a fabric has some hundred, in tens of thousands of cables."""
@@ -117,11 +115,10 @@ def seen_in_dumps(dumps: Iterable[FabricDump], own: OwnPorts = NO_PORTS) -> Seen
 
 
 def _rate(rate: str, ends: tuple[Port, Port], ports: Mapping[Port, OwnPort]) -> tuple[str, float]:
-    """Return how fast a cable is: as the dump says, or slower, as a host at its end says."""
-    dumped = gbps(rate)
-    least = min((ports[end].gbps or dumped for end in ends if end in ports), default=dumped)
-    # Hosts state the speed of the data, dumps that of the lanes, which is up to 6 % more.
-    return (f"{least:g}G", least) if least < SLOWER * dumped else (rate, dumped)
+    """Return how fast a cable is: as the slower of the hosts at its ends says, else the dump."""
+    said = (ports[end].gbps for end in ends if end in ports)
+    newest = newest_rate(rate, min(filter(None, said), default=0.0))
+    return newest, gbps(newest)
 
 
 class _Ends:

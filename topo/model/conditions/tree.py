@@ -316,7 +316,7 @@ class ConflictCondition(Condition):
     )
     FABRIC_CABLE_SLOW = Row(
         "fabric-cable-slow",
-        "a cable of a node is slower than most others of its switch",
+        "a cable of a node is slower than most others of its switch, or of its group",
         "reseat or exchange the cable that the text names; `ibstat` on NODE shows its rate",
     )
     SEVERAL_NEIGHBOURS = Row(

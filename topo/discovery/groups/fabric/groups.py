@@ -15,7 +15,7 @@ cables between switches) where a node sees another cable, else O(adapters of the
 Example: see `switch_tiers`.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ from types import MappingProxyType
 from topo.discovery.groups.fabric.adapter_join import AdapterJoin, Stated
 from topo.discovery.groups.fabric.host_cables import HostCables
 from topo.discovery.groups.fabric.near_gpus import near_adapters
+from topo.discovery.groups.fabric.slow_cables import slow_cables
 from topo.discovery.groups.fabric.switch_ports import SwitchPorts
 from topo.discovery.groups.fabric.switch_tiers import (
     HostGroups,
@@ -41,7 +42,7 @@ from topo.discovery.groups.naming import NameBook, NameRecord
 from topo.model.conditions.sources import SourceCondition
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.errors import require
-from topo.model.fabric import FabricDump, Guid, gbps
+from topo.model.fabric import FabricDump, Guid
 from topo.model.forest import Path, PathGroup, Reason, SourceWarning
 from topo.model.ids import GroupName, Kind, NodeName, natural_key
 from topo.model.machine import NodeFacts
@@ -342,7 +343,7 @@ class FabricGroups:
         adapters: defaultdict[NodeName, list[Guid]] = defaultdict(list)
         for guid, node in self._cables.nodes.items() if strays else ():
             adapters[node].append(guid)
-        slow, unclear = self._slow(), self._switch_ports.unclear
+        slow, unclear = self._slow(placed, nodes), self._switch_ports.unclear
         uncabled = self.uplinks.uncabled()
         odd = nodes & (unclear.keys() | strays | self.uplinks.irregular | slow.keys())
         for node in sorted(odd | uncabled.keys(), key=natural_key):
@@ -383,26 +384,12 @@ class FabricGroups:
     def _port(self, uplink: Uplink) -> str:
         return f"{self._cables.wires.switches[uplink.switch].name} port {uplink.port}"
 
-    def _usual_rates(self) -> dict[Guid, str]:
-        """Return for each switch the speed of more than half of its adapters' cables."""
-        rates: defaultdict[Guid, Counter[str]] = defaultdict(Counter)
-        for uplinks in self._dumped.uplinks.values():
-            for each in uplinks:
-                if each.rate:
-                    rates[each.switch][each.rate] += 1
-        most = {switch: found.most_common(1)[0] for switch, found in rates.items()}
-        return {s: rate for s, (rate, n) in most.items() if 2 * n > rates[s].total()}
-
-    def _slow(self) -> dict[NodeName, list[str]]:
-        """Return the cables of nodes that are slower than most; only dumps say a speed."""
-        usual, found = self._usual_rates(), defaultdict[NodeName, list[str]](list)
-        for guid in sorted(self._dumped.uplinks.keys() & self._join.nodes.keys()):
-            for each in self._dumped.uplinks[guid]:
-                most = usual.get(each.switch) if each.rate else None
-                if most is not None and gbps(each.rate) < gbps(most):
-                    text = f"{self._port(each)} runs at {each.rate}, most others there at {most}"
-                    found[self._join.nodes[guid]].append(text)
-        return found
+    def _slow(
+        self, placed: HostGroups, nodes: AbstractSet[NodeName]
+    ) -> Mapping[NodeName, list[str]]:
+        groups = {node: placed.paths[node][-1] for node in nodes & placed.paths.keys()}
+        speeds = self.uplinks.speeds()
+        return slow_cables(self._cables.wires, self._cables.nodes, speeds, groups)
 
     def _set_doubts(self, of_switches: Iterable[str]) -> None:
         stays = "; the groups from before the start stay" if self._is_restored else ""

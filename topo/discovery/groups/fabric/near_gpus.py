@@ -19,7 +19,7 @@ from topo.discovery.node.per_object import once_per_object
 from topo.facts.vendors import device
 from topo.model.fabric import Guid, normalized_guid
 from topo.model.ids import NodeName
-from topo.model.machine import Gpu, LinkKind, LinkMatrix, NodeFacts
+from topo.model.machine import Gpu, LinkKind, LinkMatrix, NetworkPort, NodeFacts
 
 _BY_DISTANCE = (LinkKind.PIX, LinkKind.PXB, LinkKind.PHB, LinkKind.NUMA_NODE)
 """The nearest first; SYS crosses sockets."""
@@ -31,7 +31,8 @@ class NearAdapter(NamedTuple):
     """An adapter or an interface of one: the identity that its cable has, its names, its GPUs.
 
     `interface` is empty for the adapter itself, `name` where no adapter is known for an interface.
-    `card` is the PCI address that its ports have in common, empty where it is not known.
+    `card` is the PCI address that its ports have in common, empty where it is not known. `gbps` is
+    its speed as the host reads it, 0 while it is down.
     """
 
     identity: Guid
@@ -39,11 +40,13 @@ class NearAdapter(NamedTuple):
     interface: str
     gpus: tuple[int, ...]
     card: str = ""
+    gbps: float = 0.0
 
 
 def near_adapters(node: NodeName, facts: NodeFacts) -> tuple[NearAdapter, ...]:
     """Return the adapters of a node and their interfaces, virtual functions left out."""
     near = {} if facts.matrix is None else near_gpus(facts.matrix)
+    speeds = adapter_speeds(facts.nics)
     found: dict[NearAdapter, None] = {}
     for nic in facts.nics:
         if nic.virtual:
@@ -51,11 +54,24 @@ def near_adapters(node: NodeName, facts: NodeFacts) -> tuple[NearAdapter, ...]:
         gpus = near.get(nic.hca) or _of_numa_node(nic.numa, facts.gpus)
         card = (nic.bdf or "").partition(".")[0]
         guid = None if nic.link_layer == _ETHERNET else normalized_guid(nic.node_guid)
-        if guid is not None:
-            found[NearAdapter(guid, nic.hca, "", gpus, card)] = None
-        for name in nic.interfaces:
-            found[NearAdapter(interface_id(node, name), nic.hca, name, gpus, card)] = None
+        ends = [(guid, "")] if guid is not None else []
+        ends += [(interface_id(node, name), name) for name in nic.interfaces]
+        for identity, name in ends:
+            near_it = NearAdapter(identity, nic.hca, name, gpus, card, speeds[nic.hca])
+            found[near_it] = None
     return tuple(found)
+
+
+def adapter_speeds(nics: Iterable[NetworkPort]) -> dict[str, float]:
+    """Return the Gbit/s of each adapter by its name, 0 where its ports are down or differ.
+
+    Of an adapter with several ports nobody says which interface is whose.
+    """
+    found: dict[str, float] = {}
+    for nic in nics:
+        speed = nic.rate_gbps or 0.0 if nic.up else 0.0
+        found[nic.hca] = speed if found.get(nic.hca, speed) == speed else 0.0
+    return found
 
 
 def _of_numa_node(numa: int | None, gpus: Iterable[Gpu]) -> tuple[int, ...]:

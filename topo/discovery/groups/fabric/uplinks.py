@@ -22,7 +22,7 @@ from topo.discovery.groups.fabric.switch_ports import SwitchPorts, interface_id
 from topo.discovery.groups.fabric.switch_tiers import SwitchGroup
 from topo.discovery.groups.fabric.trunks import usual
 from topo.discovery.groups.fabric.wires import Uplink, Wires
-from topo.model.fabric import FabricSwitch, Guid
+from topo.model.fabric import FabricSwitch, Guid, newest_rate
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
 from topo.model.words import listed
@@ -58,7 +58,7 @@ def seen_uplinks(node: NodeName, facts: NodeFacts) -> tuple[NodeUplink, ...]:
             gpus=near.gpus,
             switch=end.name or end.chassis,
             port=end.port,
-            rate="",
+            rate=newest_rate("", near.gbps),
             rail=None,
             unseen_since_s=None,
         )
@@ -100,11 +100,11 @@ class NodeUplinks:
     def update(self, node: NodeName, near: tuple[NearAdapter, ...]) -> bool:
         """Take which GPUs the adapters of a node are near to; whether it changed.
 
-        A reading without adapters, or without the GPUs of one, takes none away.
+        A reading without adapters, or without the GPUs or the speed of one, takes none away.
         """
         known = self._near.get(node, ())
         before = {each.identity: each for each in known}
-        kept = tuple(e if e.gpus else before.get(e.identity, e) for e in near) or known
+        kept = tuple(_kept(each, before.get(each.identity, each)) for each in near) or known
         self._near[node] = kept
         if kept == known:
             return False
@@ -112,6 +112,11 @@ class NodeUplinks:
         self._note_change()
         self._counted.pop(node, None)
         return True
+
+    def speeds(self) -> dict[Guid, float]:
+        """Return the Gbit/s of each adapter whose node says it. O(adapters)."""
+        each = (near for several in self._near.values() for near in several)
+        return {near.identity: near.gbps for near in each if near.gbps}
 
     def interfaces(self, node: NodeName) -> frozenset[str]:
         """Return the interfaces of a node that its adapters for remote memory access name."""
@@ -286,7 +291,7 @@ class NodeUplinks:
         found = tuple(
             [
                 ((gpus, card), each.switch)
-                for identity, _, _, gpus, card in self._near.get(node, ())
+                for identity, _, _, gpus, card, _ in self._near.get(node, ())
                 if gpus and identity in uplinks
                 for each in uplinks[identity]
                 if each.switch in switches
@@ -309,7 +314,7 @@ class NodeUplinks:
             gpus=near.gpus,
             switch=self._wires.switches[uplink.switch].name,
             port=uplink.port,
-            rate=uplink.rate,
+            rate=newest_rate(uplink.rate, near.gbps),
             rail=None if rails is None else rails.number(uplink.switch),
             unseen_since_s=self._switch_ports.unseen_since_s(node, near.interface),
         )
@@ -322,6 +327,12 @@ class NodeUplinks:
     def _usual(self, leaves: Iterable[str], rails: Rails) -> str:
         names = sorted(self._wires.switches[Guid(leaf)].name for leaf in leaves)
         return f"{' or '.join(names)} (rail {rails.number(min(leaves))})"
+
+
+def _kept(near: NearAdapter, before: NearAdapter) -> NearAdapter:
+    """Return an adapter with what a reading before had of it and this one lacks."""
+    of = near if near.gpus else before
+    return of._replace(gbps=near.gbps or before.gbps)
 
 
 def _shown(near: NearAdapter) -> str:
