@@ -44,6 +44,7 @@ from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.status import GangStatus
+from topo.model.cluster import HYBRID
 from topo.model.ids import Kind, NodeName
 from topo.placement.gpus.node_worth import node_worth
 from topo.publish import gpu_annotations
@@ -257,7 +258,12 @@ def _instruction_writer(
     metrics: NominationMetrics,
     wake: Callable[[], None],
 ) -> InstructionWriter:
-    index, keys = reading.index, reading.context.keys
+    index, keys, placed = reading.index, reading.context.keys, config.placements.state
+
+    def is_hybrid(node: NodeName) -> bool:
+        host = placed.capacity.host(node)
+        return host is not None and host.pool == HYBRID
+
     return InstructionWriter(
         sources=config.sources,
         writer=config.writer,
@@ -267,6 +273,7 @@ def _instruction_writer(
         inflight=InflightWrites(config.clock),
         labels=NodeLabels(index, config.sources.nodes, config.writer, keys),
         metrics=metrics,
+        is_hybrid=is_hybrid,
         wake=wake,
         clock=config.clock,
     )

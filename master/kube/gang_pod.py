@@ -147,7 +147,8 @@ class GangPod(ClusterPod):
     `is_late`: some pods of its gang are made only once others run; `is_one_by_one`: each of them
     once the one before it does.
     `is_elastic`: the pods of its gang come and go while others run. `has_rank`: it states its rank;
-    else `rank` is only the order in which the pods of its gang get theirs.
+    else `rank` is only the order in which the pods of its gang get theirs. `lacks_cost`: its
+    controller deletes pods by a cost that this one does not state (`topo.gangs.scale_in`).
     `job`: the kind and the name of its gang where its labels say that, and not its controller.
     `claims`: the PersistentVolumeClaims of its namespace that it mounts. `device_claims`: for each
     claim of devices that is its own the template, and the claim, empty before it is made.
@@ -170,6 +171,7 @@ class GangPod(ClusterPod):
     rank: int = 0
     job: tuple[str, str] | None = None
     is_elastic: bool = False
+    lacks_cost: bool = False
     is_late: bool = False
     is_one_by_one: bool = False
     has_rank: bool = True

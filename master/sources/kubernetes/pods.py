@@ -34,6 +34,7 @@ from topo.gangs.annotation_keys import (
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import GangName
 from topo.gangs.machine.gang import Note, Selection
+from topo.gangs.scale_in import DELETION_COST
 from topo.gangs.stamp import Stamp, read_claimed, read_stamp
 from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms, Way, read_terms
@@ -223,6 +224,9 @@ class PodParser:
             rank=rank,
             has_rank=has_rank,
             is_elastic=kind is not None and kind.is_elastic,
+            lacks_cost=kind is not None
+            and kind.has_deletion_costs
+            and DELETION_COST not in annotations,
             is_late=annotations.get(keys.is_late) in {"true", ONE_BY_ONE},
             is_one_by_one=annotations.get(keys.is_late) == ONE_BY_ONE,
             job=_job(found, named, keys),

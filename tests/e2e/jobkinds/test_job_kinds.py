@@ -3,20 +3,26 @@
 `make e2e-kinds` has all kinds, further schedulers, and masters and controllers that are killed.
 """
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
+from aiohttp import ClientSession
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.jobkinds.kinds import ALL, FOLDER, KINDS, NAME, Kind, example, split_pairs
 from tests.e2e.jobkinds.life import Life
 from tests.e2e.scheduling.admission_master import AdmissionMaster
-from tests.e2e.scheduling.jobs import PODS
+from tests.e2e.scheduling.jobs import NODES, PODS, WORDS, homes
 from tests.e2e.scheduling.test_examples import OF_OTHER_CONTROLLERS
 from tests.support.waiting import eventually
+from topo.model.cluster import HYBRID
 from topo.sim.worlds.presets import World
+
+POOL = f"{WORDS.domain}/node.usage"
 
 
 def life(api: Api, master: AdmissionMaster, world: World, kind: Kind) -> Life:
@@ -39,13 +45,22 @@ async def test_the_pairs_of_a_job_are_whole_through_its_life(
     await job.make()
 
 
-async def test_a_deployment_that_shrinks_and_grows_keeps_what_runs_and_its_pairs_whole(
+async def test_a_deployment_that_shrinks_gives_back_whole_pairs_and_grows_beside_what_runs(
     api: Api, master: AdmissionMaster, world: World
 ) -> None:
-    job = life(api, master, world, KINDS["deployment"])
+    job, home = life(api, master, world, KINDS["deployment"]), homes(world, "dragonfly")
+    shared = [node for node in home if home[node] == home[min(home)]]
+    for node in shared:
+        await api.merge(f"{NODES}/{node}", {"metadata": {"labels": {POOL: HYBRID}}})
+    await eventually(lambda: _are_hybrid(master, shared))
     await job.make()
+    await api.merge(f"{job.kind.path}/{NAME}", {"spec": {"replicas": 14}})
+    await eventually(lambda: _are(job, 14))
+    assert not {each["spec"]["nodeName"] for each in await job.pods()} & {*shared}
     await api.merge(f"{job.kind.path}/{NAME}", {"spec": {"replicas": 11}})
     await eventually(lambda: _are(job, 11))
+    pairs = Counter(home[each["spec"]["nodeName"]] for each in await job.pods())
+    assert sorted(pairs.values()) == [1, 2, 2, 2, 2, 2]
     kept = {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in await job.pods()}
     await job.scale(ALL)
     assert (
@@ -94,3 +109,17 @@ async def test_plain_pods_that_name_their_gang_are_a_pair(
 async def _are(job: Life, pods: int) -> bool:
     found = await job.pods()
     return len(found) == pods and all("nodeName" in each["spec"] for each in found)
+
+
+async def _are_hybrid(master: AdmissionMaster, nodes: Collection[str]) -> bool:
+    """Whether the master knows these nodes as those of the hybrid pool."""
+    if not (url := await master.url()):
+        return False
+    async with ClientSession(url, raise_for_status=True) as session:
+        found = [await (await session.get(f"/v1/topology?node={node}")).json() for node in nodes]
+    return all(_only_node(each["groups"]).get("pool") == HYBRID for each in found)
+
+
+def _only_node(groups: Any) -> Any:
+    (only,) = groups
+    return _only_node(only["child"]) if "child" in only else only

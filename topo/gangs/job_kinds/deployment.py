@@ -53,4 +53,5 @@ DEPLOYMENT = JobKind(
     parts=deployment,
     gang=_gang,
     is_elastic=True,
+    has_deletion_costs=True,
 )

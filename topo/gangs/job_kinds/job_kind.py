@@ -63,6 +63,8 @@ class JobKind:
     and its pods those that slice them for Kueue.
     `is_elastic`: its pods have no lasting numbers and may come and go while others run; the keys
     then only say in which order they get their ranks at first (`topo.gangs.ranks`).
+    `has_deletion_costs`: where it is scaled in, its controller deletes pods by their costs
+    (`topo.gangs.scale_in`).
     """
 
     name: str
@@ -77,6 +79,7 @@ class JobKind:
     gang: Callable[[PodFacts], GangName | None] | None = None
     relay: Relay | None = None
     is_elastic: bool = False
+    has_deletion_costs: bool = False
     api_version: str = field(init=False)
 
     def __post_init__(self) -> None:

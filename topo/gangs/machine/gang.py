@@ -115,6 +115,7 @@ class Member:
     why its scheduler did not bind the opened pod at its last attempt. `succeeded`: the pod has
     finished its work and its rank need not be started again. `is_expected`: there is no such pod
     yet; its controller makes it once others run, and its place is kept for it until then.
+    `lacks_cost`: its controller deletes pods by a cost that this one does not state.
 
     Three facts are derived from these, once, because each step reads them many times. `live`: the
     pod runs or will run. `waits`: it is live and not bound. `opened`: it waits and our gate is off,
@@ -137,6 +138,7 @@ class Member:
     finished: bool = False
     succeeded: bool = False
     is_expected: bool = False
+    lacks_cost: bool = False
     live: bool = field(init=False, repr=False, compare=False)
     waits: bool = field(init=False, repr=False, compare=False)
     opened: bool = field(init=False, repr=False, compare=False)

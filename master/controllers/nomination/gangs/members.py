@@ -62,6 +62,7 @@ def _member(pod: GangPod) -> Member:
         unscheduled=pod.unscheduled,
         terminating=pod.terminating,
         finished=pod.finished,
+        lacks_cost=pod.lacks_cost,
     )
 
 

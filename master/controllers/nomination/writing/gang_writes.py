@@ -9,13 +9,16 @@ from topo.gangs import note_codec
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId, Selection
 from topo.gangs.machine.instructions import Nominate, Open, OpenUnplanned, PodInstruction
+from topo.gangs.scale_in import DELETION_COST
 
 PODS_MANAGER = f"{MANAGER_PREFIX}nomination"
 NODES_MANAGER = f"{MANAGER_PREFIX}gangs"
 
 
-def pod_patch(asked: PodInstruction, namespace: str, keys: AnnotationKeys) -> Patch:
-    """Return the patch for an instruction about a pod.
+def pod_patch(
+    asked: PodInstruction, namespace: str, keys: AnnotationKeys, deletion_cost: int | None = None
+) -> Patch:
+    """Return the patch for an instruction about a pod; an opening also writes its deletion cost.
 
     A nomination is node, note and hold in one write, because a status patch may contain
     annotations. So the hold is visible together with the nomination, and no reader counts the GPUs
@@ -32,6 +35,8 @@ def pod_patch(asked: PodInstruction, namespace: str, keys: AnnotationKeys) -> Pa
         case Open():
             place = {keys.placement: note_codec.encode_note(asked.id, asked.note)}
             selector = {keys.node_label_prefix + asked.id: asked.note.selection}
+            if deletion_cost is not None:
+                place[DELETION_COST] = str(deletion_cost)
             fields = {"spec": {**gate_removal(keys), "nodeSelector": selector}}
         case OpenUnplanned():
             place = {keys.placement: note_codec.encode_unplanned(asked.why)}

@@ -1,6 +1,6 @@
 """Writes the machine's instructions to pods and nodes, and collects the refusals."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -17,13 +17,17 @@ from master.kube.writing.writes import Patch, WriteTarget
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.events import WriteRefused
 from topo.gangs.machine.gang import GangId, Selection
-from topo.gangs.machine.instructions import PodInstruction
+from topo.gangs.machine.instructions import Open, PodInstruction
+from topo.gangs.scale_in import PlacedPod, deletion_costs
 from topo.model.ids import NodeName
 
 
 @dataclass(kw_only=True)
 class InstructionWriter:
-    """Writes the machine's instructions. `wake` starts an iteration that handles a refusal."""
+    """Writes the machine's instructions. `wake` starts an iteration that handles a refusal.
+
+    `is_hybrid`: whether a node is of the pool that both kinds of jobs share.
+    """
 
     sources: Sources
     writer: Writer
@@ -33,6 +37,7 @@ class InstructionWriter:
     inflight: InflightWrites
     labels: NodeLabels
     metrics: NominationMetrics
+    is_hybrid: Callable[[NodeName], bool]
     wake: Callable[[], None]
     clock: Callable[[], float]
     _asked: dict[WriteTarget, GangId] = field(default_factory=dict, init=False)
@@ -45,9 +50,13 @@ class InstructionWriter:
     def write_pods(self, asked: Sequence[PodInstruction]) -> None:
         """Write instructions about pods."""
         writes: list[Patch] = []
-        for gang_id, of_gang in groupby(asked, key=attrgetter("id")):
-            namespace = self.reader.namespace(gang_id)
-            patches = [gang_writes.pod_patch(each, namespace, self.keys) for each in of_gang]
+        for gang_id, each_of_gang in groupby(asked, key=attrgetter("id")):
+            of_gang, namespace = tuple(each_of_gang), self.reader.namespace(gang_id)
+            costs = deletion_costs(_scaled_in_by_cost(of_gang), self.is_hybrid)
+            patches = [
+                gang_writes.pod_patch(each, namespace, self.keys, costs.get(each.pod.uid))
+                for each in of_gang
+            ]
             self._asked |= {patch.target: gang_id for patch in patches}
             self.inflight.add(gang_id, *((namespace, patch.target.name) for patch in patches))
             writes += patches
@@ -102,3 +111,9 @@ class InstructionWriter:
         self._refused.append(refused)
         self.index.mark(refused.id)
         self.wake()
+
+
+def _scaled_in_by_cost(asked: Sequence[PodInstruction]) -> Iterator[PlacedPod]:
+    for each in asked:
+        if isinstance(each, Open) and each.pod.lacks_cost:
+            yield PlacedPod(each.pod.uid, each.note)
