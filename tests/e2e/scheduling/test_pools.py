@@ -1,18 +1,21 @@
 """Mixed pools on stock schedulers: label and taint of the pool, taint of the product.
 
-The manifests have no word of ours but the size of a group: a pod tolerates the taints of the pools
-that its user lets it into.
+The manifests have no word of ours but the size of a group. They are of the shape that is published
+for such clusters (johng.cn/ai/hybrid-scheduling-affinity-toleration): a key of the company's own
+domain, both pools required by affinity, the job's own preferred, and taints tolerated by value.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
 
 from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.scheduling import asking
-from tests.e2e.scheduling.gang_master import GangMaster
+from tests.e2e.scheduling.gang_master import GangMaster, gang_master
 from tests.e2e.scheduling.jobs import (
     BATCH_JOBS,
     JOBS,
@@ -29,7 +32,7 @@ from tests.support.waiting import eventually
 from topo.gangs.stamp import Stamp
 from topo.sim.worlds.presets import World
 
-KEY, PRODUCT = "metax-tech.com/node.usage", "metax-tech.com/c500.product"
+KEY, PRODUCT, CARD = "ai.example.com/node.usage", "metax-tech.com/c500.product", "MXC500"
 TRAINING, HYBRID, INFERENCE = "training", "hybrid", "inference"
 
 
@@ -37,7 +40,7 @@ async def put(api: Api, node: str, pool: str) -> None:
     """A node is in a pool from now on, as an operator says it: by label and taint."""
     taints = [
         {"key": KEY, "value": pool, "effect": "NoSchedule"},
-        {"key": PRODUCT, "value": "MXC500", "effect": "NoSchedule"},
+        {"key": PRODUCT, "value": CARD, "effect": "NoSchedule"},
     ]
     labels = {KEY: pool}
     await api.merge(f"{NODES}/{node}", {"metadata": {"labels": labels}, "spec": {"taints": taints}})
@@ -56,19 +59,41 @@ async def pools(api: Api, world: World) -> Mapping[str, str]:
     return found
 
 
-def tolerating(spec: dict[str, Any], usage: str) -> None:
+@pytest.fixture
+async def master(cluster: Cluster, world: World, tmp_path: Path) -> AsyncIterator[GangMaster]:
+    """A master that places gangs and knows the company's key."""
+    async with gang_master(cluster, world, tmp_path, f"--node-usage-key={KEY}") as running:
+        yield running
+
+
+def in_pools(spec: dict[str, Any], usage: str) -> None:
     """The pods of a job of this kind, as the users of such a cluster write them."""
+    borne = [(KEY, usage), (KEY, HYBRID), (PRODUCT, CARD)]
     spec["tolerations"] = [
-        *({"key": KEY, "value": pool, "effect": "NoSchedule"} for pool in (usage, HYBRID)),
-        {"key": PRODUCT, "operator": "Exists", "effect": "NoSchedule"},
+        {"key": key, "operator": "Equal", "value": value, "effect": "NoSchedule"}
+        for key, value in borne
     ]
+    spec["affinity"] = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [_of_pools(usage, HYBRID)]
+            },
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 100, "preference": _of_pools(usage)}
+            ],
+        }
+    }
+
+
+def _of_pools(*pools: str) -> Any:
+    return {"matchExpressions": [{"key": KEY, "operator": "In", "values": list(pools)}]}
 
 
 def trains(name: str, pods: int) -> Any:
     """A training job of pairs, of Volcano."""
     job = volcano_job(name, pods, 16)
     for task in job["spec"]["tasks"]:
-        tolerating(task["template"]["spec"], TRAINING)
+        in_pools(task["template"]["spec"], TRAINING)
     return job
 
 
@@ -76,7 +101,7 @@ def serves(name: str) -> Any:
     """A pair that serves, of kube-scheduler."""
     job = asking.batch_job(name, 2)
     job["spec"]["template"] = template(Stamp(2, 0, 2), 16)
-    tolerating(job["spec"]["template"]["spec"], INFERENCE)
+    in_pools(job["spec"]["template"]["spec"], INFERENCE)
     return job
 
 
