@@ -134,6 +134,30 @@ async def test_a_pod_is_told_the_card_it_should_get(
             assert ranked == [{"Host": "n0-0-0", "Score": 0}, {"Host": "n0-0-1", "Score": 10}]
 
 
+async def test_parts_of_cards_under_the_name_of_whole_gpus_are_parts(tmp_path: Path) -> None:
+    """As where Volcano's plugin runs with `--resource-name=nvidia.com/gpu`: ten for each card."""
+    async with fake_server() as server:
+        devices = {
+            "nvidia.com/gpu": "20",
+            "volcano.sh/vgpu-number": "0",
+            "volcano.sh/vgpu-cores": "200",
+            "volcano.sh/vgpu-memory": "65536",
+        }
+        status = {"allocatable": devices, "conditions": [READY]}
+        metadata = {"annotations": {"volcano.sh/node-vgpu-register": REGISTER}}
+        await server.put("nodes", "n0-0-0", metadata=metadata, spec={}, status=status)
+        await pod(server, "v", "n0-0-0", {"nvidia.com/gpu": "2"}, **{
+            "volcano.sh/vgpu-ids-new": "GPU-a,NVIDIA,32768,100:GPU-b,NVIDIA,32768,100:"
+        })  # fmt: skip
+        async with asked(server, tmp_path) as asking:
+            await asyncio.sleep(2)
+            found = leaves((await asking.master.get("/v1/topology")).json["groups"])["n0-0-0"]
+            assert (found["gpus"], found["free_gpus"], found["used_gpus"]) == (0, 0, 0)
+            assert [card["free"]["cores"] for card in found["cards"]] == [0, 0]
+            answer = (await asking.master.get("/v1/shared-cards?family=volcano-vgpu")).json
+            assert answer["choices"] == []
+
+
 async def test_a_text_that_is_no_register_counts_nothing_and_is_said(tmp_path: Path) -> None:
     async with fake_server() as server:
         annotations = {"volcano.sh/node-vgpu-register": "GPU-a,ten,1,V100,true,hami-core:"}

@@ -12,6 +12,7 @@ pkg/scheduler/api/devices/nvidia/vgpu; HAMi pkg/device/metax/sdevice.go (a bare 
 tkestack/gpu-manager README.md.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 A_CARD = 100
@@ -61,6 +62,24 @@ def families(domain: str) -> tuple[Family, ...]:
         ),
         Family(GPU_MANAGER, core, core, "tencent.com/vcuda-memory", CARD_MEMORY_MIB, is_joint=True),
     )
+
+
+def renamed_family(
+    amounts: Mapping[str, int], gpu_resources: Iterable[str], domain: str
+) -> Family | None:
+    """Return the family whose devices a node publishes as whole GPUs; None on any other node.
+
+    Volcano's plugin may give the number of its devices another name, such as `nvidia.com/gpu`,
+    which then counts ten or more for each card; cores and memory keep theirs.
+    Source: volcano-vgpu-device-plugin, flag `--resource-name`.
+    """
+    if not any(amounts.get(name) for name in gpu_resources):
+        return None
+    for family in families(domain):
+        parts = {family.cores, family.memory} - {family.number}
+        if not amounts.get(family.number) and any(amounts.get(name) for name in parts):
+            return family
+    return None
 
 
 def by_name(domain: str) -> dict[str, Family]:

@@ -46,8 +46,14 @@ from topo.model.quantity import MOST, devices
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.policy import Policy
-from topo.shared_cards.families import GPU_MANAGER, by_name
-from topo.shared_cards.formats import NO_SHARES, Shares, manager_shares, pod_shares
+from topo.shared_cards.families import GPU_MANAGER, VOLCANO, by_name
+from topo.shared_cards.formats import (
+    NO_SHARES,
+    VOLCANO_POD,
+    Shares,
+    manager_shares,
+    pod_shares,
+)
 
 MAX_HOLD_CHARS = 64
 _MESSAGE_CHARS = 300
@@ -74,6 +80,7 @@ class PodParser:
         self._policy, self._keys, self._way = policy, keys, way
         self._cards = (*policy.gpu_resources, *policy.shared_resources)
         self._manager = by_name(policy.domain)[GPU_MANAGER]
+        self._devices = by_name(policy.domain)[VOLCANO].number
         self._marks = {keys.size, keys.placement, keys.ungrouped}
         self._asked = lru_cache(maxsize=SHARED_VALUES)(self._read_asked)
 
@@ -126,7 +133,7 @@ class PodParser:
     ) -> dict[str, Any]:
         """Return the fields of `ClusterPod` that say what the pod takes of its node."""
         metadata, spec = found.metadata, found.spec
-        amounts = requested(spec, self._cards)
+        amounts = self._with_devices(requested(spec, self._cards), metadata.annotations)
         whole = next((name for name in self._policy.gpu_resources if amounts.get(name)), "")
         shares = self._shares(found, amounts)
         apart = places_apart(metadata.namespace, metadata.labels, spec.affinity)
@@ -140,6 +147,19 @@ class PodParser:
             "doubts": _doubts(found, amounts, shares),
             "takes": _same(others_requested(spec, self._cards, apart)),
         }
+
+    def _with_devices(
+        self, amounts: Mapping[str, int], annotations: Mapping[str, str]
+    ) -> Mapping[str, int]:
+        """Return what a pod takes, with GPUs that are parts of cards as devices (`renamed_family`).
+
+        Nothing but the cards that Volcano chose tells such a pod from one with whole GPUs.
+        """
+        if VOLCANO_POD not in annotations or amounts.get(self._devices):
+            return amounts
+        gpus = sum(amounts.get(name, 0) for name in self._policy.gpu_resources)
+        rest = {k: v for k, v in amounts.items() if k not in self._policy.gpu_resources}
+        return {**rest, self._devices: gpus} if gpus else amounts
 
     def _shares(self, found: PodObject, amounts: Mapping[str, int]) -> Shares | Refusal:
         """Return the shared cards that the pod got, as annotations say; O(containers)."""
