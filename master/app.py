@@ -118,7 +118,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
     if service.wiring is not None:
         sink = NotedDumps(engine, service.wiring)
         works["wiring-plan"] = partial(service.replica.run, service.wiring.run)
-    context = SourceContext(settings, sink, service.registry, engine.clock)
+    context = SourceContext(settings, sink, service.registry, service.sweeps, engine.clock)
     for name, work in source_works(service.source_rows, context).items():
         works[name] = partial(service.replica.run, work)
     if service.saver is not None:

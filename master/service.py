@@ -27,6 +27,7 @@ from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.row import SourceRow
 from master.sources.workers.port import WorkerPort
+from master.sources.workers.sweeps import Sweeps
 from master.state.saving import StateSaver
 from master.streams import Streams
 from master.tree.document_cache import DocumentCache
@@ -96,6 +97,7 @@ class Service:
     extender: ExtenderPort | None
     port_tokens: PortTokens
     worker_port: WorkerPort
+    sweeps: Sweeps
     report_connections: Connections
     api_limits: ApiLimits
     warnings: MasterWarnings

@@ -21,6 +21,8 @@ from worker.replay import TimelineReplay
 from worker.reporting import ReportLoop
 from worker.session import Session
 from worker.settings import WorkerSettings
+from worker.sweeping.reports import SweepReports
+from worker.sweeping.sweeper import SWEEP_TIMEOUT_S, FabricSweeper
 from worker.transport import MasterConnection
 
 _STALLED_S = 60.0
@@ -31,12 +33,17 @@ _MARGIN = 2
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The parts of a worker, put together and not yet started."""
+    """The parts of a worker, put together and not yet started.
+
+    `age_s`: since the last sign of its work, which is due within `due_within_s`.
+    """
 
     metrics: Metrics
-    loops: ProbeLoops
-    reporting: ReportLoop
     master: MasterConnection
+    works: Mapping[str, Work]
+    age_s: Callable[[], float]
+    due_within_s: Callable[[], float]
+    close: Callable[[], None]
 
 
 def build_agent(
@@ -44,7 +51,9 @@ def build_agent(
     replay: TimelineReplay | None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Agent:
-    """Return a worker for this host, or for the recording."""
+    """Return a worker for this host, for the recording, or for the fabric."""
+    if settings.sweep_interval:
+        return _sweeping_agent(settings, clock)
     identity = identity_of(settings, replay)
     probes = probes_of_host(settings) if replay is None else replay.probes(settings)
     pending, host = PendingReport(), HostFacts(identity, probes)
@@ -72,12 +81,38 @@ def build_agent(
         clock=clock,
         with_faults=with_faults,
     )
-    master = MasterConnection(
-        settings.server_url, token_file=settings.token_file, tls_ca=settings.tls_ca
-    )
+    master = _connection(settings)
     session = Session(identity.name, secrets.token_hex(8))
     reporting = ReportLoop(pending, session, master, metrics, counts=counts, is_silent=is_silent)
-    return Agent(metrics, loops, reporting, master)
+    return Agent(
+        metrics,
+        master,
+        works={**loops.works(), "reports": reporting.run},
+        age_s=lambda: loops.age_s,
+        due_within_s=lambda: loops.reading_due_within_s,
+        close=loops.close,
+    )
+
+
+def _sweeping_agent(settings: WorkerSettings, clock: Callable[[], float]) -> Agent:
+    """Return a worker that sweeps the fabric of this host, and reads nothing else of it."""
+    metrics, master = Metrics(), _connection(settings)
+    sweeper = FabricSweeper(settings.sysfs_root, settings.sweep_interval, metrics, clock)
+    reports = SweepReports(sweeper, master, metrics)
+    return Agent(
+        metrics,
+        master,
+        works={"sweeps": sweeper.run, "reports": reports.run},
+        age_s=lambda: sweeper.age_s,
+        due_within_s=lambda: settings.sweep_interval + SWEEP_TIMEOUT_S,
+        close=lambda: None,
+    )
+
+
+def _connection(settings: WorkerSettings) -> MasterConnection:
+    return MasterConnection(
+        settings.server_url, token_file=settings.token_file, tls_ca=settings.tls_ca
+    )
 
 
 def identity_of(settings: WorkerSettings, replay: TimelineReplay | None) -> NodeIdentity:
@@ -97,18 +132,15 @@ def build_app(agent: Agent) -> web.Application:
     async def connections(_: web.Application) -> AsyncIterator[None]:
         async with agent.master:
             yield
-        agent.loops.close()
-
-    def works(_: web.Application) -> Mapping[str, Work]:
-        return {**agent.loops.works(), "reports": agent.reporting.run}
+        agent.close()
 
     async def get_metrics(_: web.Request) -> web.Response:
         page = generate_latest(agent.metrics.registry)
         return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def get_health(_: web.Request) -> web.Response:
-        age_s = agent.loops.age_s
-        stalled_s = max(_STALLED_S, _MARGIN * agent.loops.reading_due_within_s)
+        age_s = agent.age_s()
+        stalled_s = max(_STALLED_S, _MARGIN * agent.due_within_s())
         status = 200 if age_s < stalled_s else 503
         return web.Response(status=status, text=f"last reading {age_s:.1f} s ago\n")
 
@@ -116,5 +148,5 @@ def build_app(agent: Agent) -> web.Application:
     app.router.add_get("/metrics", get_metrics)
     for path in ("/health", "/healthz", "/livez"):
         app.router.add_get(path, get_health)
-    app.cleanup_ctx.extend((connections, background(works)))
+    app.cleanup_ctx.extend((connections, background(lambda _: agent.works)))
     return app

@@ -60,7 +60,7 @@ class Metrics:
         self._probe_seconds = histogram(registry, "topo_worker_probe_duration_seconds")
         self._probe_readings = counter(registry, "topo_worker_probe_readings")
         self._probe_state = gauge(registry, "topo_worker_probe_state")
-        kinds, troubles = ("full", "change", "beat"), (each.value for each in Trouble)
+        kinds, troubles = ("full", "change", "beat", "dump"), (each.value for each in Trouble)
         self._reports = counter(registry, "topo_worker_reports", kinds)
         self._failures = counter(registry, "topo_worker_report_failures", troubles)
         self._last_report = gauge(registry, "topo_worker_last_report_timestamp_seconds")
@@ -79,10 +79,14 @@ class Metrics:
         for state in ProbeState:
             self._probe_state.labels(health.probe, state.value).set(state is health.state)
 
-    def reported(self, kind: str, facts: NodeFacts) -> None:
-        """One report that the master accepted."""
+    def delivered(self, kind: str) -> None:
+        """One report, or dump of a fabric, that the master accepted."""
         self._reports.labels(kind).inc()
         self._last_report.set(time.time())
+
+    def reported(self, kind: str, facts: NodeFacts) -> None:
+        """One report of this host that the master accepted."""
+        self.delivered(kind)
         if kind != "beat":
             self._show(facts)
 

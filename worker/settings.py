@@ -11,6 +11,7 @@ from topo.kit.logs import LogSettings
 from topo.kit.settings import Chart, Env
 from topo.model.errors import Refusal
 
+MIN_SWEEP_S = 1.0
 _ADDRESS = re.compile(
     r"(?:\[[0-9A-Fa-f:.]{2,45}(?:%[\w.-]{1,15})?\]|[^\s\[\]:/?#@\\%]{1,253}):(?P<port>[0-9]{1,5})",
     re.ASCII,
@@ -63,6 +64,10 @@ class WorkerSettings(LogSettings):
     sysfs_root: Path = Path("/sys")
     """Where the host's sysfs is mounted."""
 
+    sweep_interval: Annotated[Seconds, Field(ge=0)] = 0.0
+    """Run ibnetdiscover this often and send the master what it prints, instead of reading this
+    host; needs /dev/infiniband/umad* (docs/fabric.md). 0: read this host."""
+
     record: Path | None = None
     """Write a support bundle of all raw probe outputs into this folder, then end."""
     record_anonymous: bool = False
@@ -112,6 +117,22 @@ class WorkerSettings(LogSettings):
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return flags that contradict each other."""
         found = []
+        if 0 < self.sweep_interval < MIN_SWEEP_S:
+            found.append(
+                Refusal(
+                    f"{self.sweep_interval:g} s are too short: a sweep asks every device",
+                    "--sweep-interval",
+                    f"give {MIN_SWEEP_S:g} s or more, or 0 for none",
+                )
+            )
+        if self.sweep_interval and (self.record or self.replay) is not None:
+            found.append(
+                Refusal(
+                    "a process that sweeps the fabric does not read this host",
+                    "--sweep-interval",
+                    "leave out --record and --replay",
+                )
+            )
         if self.record is not None and self.replay is not None:
             found.append(
                 Refusal("one cannot record a replay", "--record, --replay", "give one of the two")

@@ -5,9 +5,10 @@ import time
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import Self, TypeVar
 
 import aiohttp
 import orjson
@@ -20,8 +21,17 @@ from topo.kit.serving.body import bounded_bytes
 from topo.kit.threads import off_loop
 from topo.kit.tls import client_context, speaks_tls
 from topo.model.errors import BadInputError
-from topo.model.wire import REPORTS_PATH, TRY_LIMIT_S, Report, ReportAnswer
+from topo.model.wire import (
+    REPORTS_PATH,
+    SWEEPS_PATH,
+    TRY_LIMIT_S,
+    Report,
+    ReportAnswer,
+    SweepAnswer,
+    SweepReport,
+)
 
+A = TypeVar("A", ReportAnswer, SweepAnswer)
 MAX_ANSWER_BYTES = 64 << 10
 _CONNECT_S = 5.0
 _PATIENCE_S = 5.0
@@ -88,7 +98,7 @@ class MasterConnection:
     """The master's report port. Use as an asynchronous context manager."""
 
     def __init__(self, url: str, *, token_file: Path | None, tls_ca: Path | None) -> None:
-        self._url = f"{url}{REPORTS_PATH}"
+        self._url = url
         self._tls_ca = tls_ca
         self._token_file = token_file
         self._session: aiohttp.ClientSession | None = None
@@ -101,19 +111,37 @@ class MasterConnection:
 
     async def send(self, report: Report) -> ReportAnswer:
         """Return the master's answer within `TRY_LIMIT_S`. Raises `ReportLostError`."""
-        body = report.model_dump_json(exclude_unset=True)
+        body = report.model_dump_json(exclude_unset=True).encode()
+        return await self._sent(REPORTS_PATH, body, ReportAnswer)
+
+    async def send_sweeps(self, report: SweepReport) -> SweepAnswer:
+        """Return which dumps the master wants. Raises `ReportLostError`."""
+        return await self._sent(SWEEPS_PATH, report.model_dump_json().encode(), SweepAnswer)
+
+    async def send_dump(self, port: str, digest: str, packed: bytes) -> SweepAnswer:
+        """Send the packed text of a dump that the master wants. Raises `ReportLostError`."""
+        path = f"{SWEEPS_PATH}/{port}/{digest}"
+        return await self._sent(path, packed, SweepAnswer, "application/gzip")
+
+    async def _sent(
+        self, path: str, body: bytes, answer: type[A], content_type: str = "application/json"
+    ) -> A:
         try:
             async with asyncio.timeout(TRY_LIMIT_S):
-                headers = {"Content-Type": "application/json", **await self._authorization()}
-                return await self._tried(body, headers)
+                headers = {"Content-Type": content_type, **await self._authorization()}
+                content = await self._tried(path, body, headers)
         except TimeoutError:
             raise ReportLostError(Trouble.TIMEOUT, "the master does not answer") from None
+        try:
+            return answer.model_validate_json(content)
+        except ValidationError:
+            raise ReportLostError(Trouble.ANSWER, "an answer that is no report answer") from None
 
-    async def _tried(self, body: str, headers: Mapping[str, str]) -> ReportAnswer:
+    async def _tried(self, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
         try:
             session = await self._connected()
             async with session.post(
-                self._url, data=body, headers=headers, allow_redirects=False
+                f"{self._url}{path}", data=BytesIO(body), headers=headers, allow_redirects=False
             ) as response:
                 return await self._answer(response)
         except TimeoutError:  # some of aiohttp's are client errors as well
@@ -136,16 +164,13 @@ class MasterConnection:
             return ReportLostError(Trouble.ANSWER, "what answers does not keep to HTTP")
         return ReportLostError(Trouble.NETWORK, _words(error))
 
-    async def _answer(self, response: aiohttp.ClientResponse) -> ReportAnswer:
+    async def _answer(self, response: aiohttp.ClientResponse) -> bytes:
         content = await bounded_bytes(response.content, MAX_ANSWER_BYTES)
         if response.status != 200:
             raise self._lost(response, content)
         if content is None:
             raise ReportLostError(Trouble.ANSWER, f"an answer over {MAX_ANSWER_BYTES} bytes")
-        try:
-            return ReportAnswer.model_validate_json(content)
-        except ValidationError:
-            raise ReportLostError(Trouble.ANSWER, "an answer that is no report answer") from None
+        return content
 
     def _lost(self, response: aiohttp.ClientResponse, content: bytes | None) -> ReportLostError:
         status = response.status

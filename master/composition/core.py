@@ -17,6 +17,7 @@ from master.role import FOLLOWER, Replica, Role
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.row import SourceRow
+from master.sources.workers.sweeps import Sweeps
 from master.tree.engine import Clock, Engine
 from topo.discovery.sources import LISTED, Readiness, Source, Startup
 from topo.discovery.state import Discovery
@@ -36,6 +37,7 @@ class Core:
     engine: Engine
     placements: Placements
     readiness: Readiness
+    sweeps: Sweeps
     file_warnings: FileWarnings
 
 
@@ -63,6 +65,12 @@ def build_core(
         engine=engine,
         placements=_placements(settings, engine, registry),
         readiness=Readiness(settings.mode, startup, sources, settings.named_sources),
+        sweeps=Sweeps(
+            settings.fabric_sweep_nodes,
+            beat_s=settings.beat_interval,
+            stale_s=settings.discovery.stale_s,
+            clock=engine.clock,
+        ),
         file_warnings=FileWarnings(),
     )
 

@@ -95,6 +95,7 @@ def build_service(
         extender=parts.extender,
         port_tokens=port_tokens,
         worker_port=worker_port(core, port_tokens.workers, parts.cluster, parts.replicas),
+        sweeps=core.sweeps,
         report_connections=report_connections(),
         api_limits=api_limits(core.metrics),
         warnings=warnings,

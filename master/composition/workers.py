@@ -9,6 +9,7 @@ from master.sources.workers.identity import WorkerAccounts, WorkerIdentities
 from master.sources.workers.port import WorkerPort
 from master.sources.workers.refused import RefusedReports
 from master.sources.workers.sessions import MAX_NODES, Sessions
+from master.sources.workers.sweep_calls import SweepCalls
 from master.tree.engine import Engine
 from topo.discovery.sources import Startup
 from topo.kit.serving.connections import Connections
@@ -24,15 +25,22 @@ def worker_port(
 ) -> WorkerPort:
     """Return the port that accepts the reports of workers, or forwards them to the leader."""
     settings, engine, replica = core.settings, core.engine, core.replica
+    refused = RefusedReports(engine.submit)
+    forward = replicas.forwarder.forward if replicas is not None else None
     return WorkerPort(
         identities=WorkerIdentities(tokens, _worker_accounts(settings, cluster)),
         sessions=_sessions(settings, engine, core.readiness.startup),
-        refused=RefusedReports(engine.submit),
+        refused=refused,
         clock=engine.clock,
         reports=core.metrics.reports,
         api=f"port {settings.server_port or 'that the log names'} of this master",
         role=lambda: replica.role,
-        forward=replicas.forwarder.forward if replicas is not None else None,
+        forward=forward,
+        sweep_calls=SweepCalls(
+            sweeps=core.sweeps,
+            reports=core.metrics.reports,
+            note=lambda code, sender, why: refused.add(code, sender, why, engine.clock()),
+        ),
     )
 
 

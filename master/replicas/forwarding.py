@@ -21,7 +21,6 @@ from master.role import Replica, Role, not_leader
 from topo.kit.serving.body import body_bytes
 from topo.kit.serving.problem import bad_input, problem
 from topo.model.errors import BadInputError
-from topo.model.wire import REPORTS_PATH
 
 FORWARDED = "Topo-Forwarded"
 MAX_UNDER_WAY = 256
@@ -52,8 +51,11 @@ class ReportForwarder:
     _under_way: int = 0
     _failing: bool = False
 
-    async def forward(self, request: web.Request) -> web.Response:
-        """Return the leader's answer, or 503 with the time to wait before another try."""
+    async def forward(self, request: web.Request, limit_bytes: int) -> web.Response:
+        """Return the leader's answer, or 503 with the time to wait before another try.
+
+        The path is one that a route of this master matched, and so a call of the leader's.
+        """
         role = self.role()
         if not role.reports_url or FORWARDED in request.headers:
             return self._refused("not-leader", not_leader(role))
@@ -63,19 +65,19 @@ class ReportForwarder:
             return self._refused("too-many-forwarded", answer)
         self._under_way += 1
         try:
-            return await self._forwarded(request, role)
+            return await self._forwarded(request, role, limit_bytes)
         except BadInputError as error:
             return self._refused("malformed", bad_input(error))
         finally:
             self._under_way -= 1
 
-    async def _forwarded(self, request: web.Request, role: Role) -> web.Response:
+    async def _forwarded(self, request: web.Request, role: Role, limit_bytes: int) -> web.Response:
         headers = {name: request.headers[name] for name in _TAKEN_ALONG if name in request.headers}
-        body = await body_bytes(request)
+        body = await body_bytes(request, limit_bytes=limit_bytes)
         try:
             answer = await self.peer.ask(
                 "POST",
-                role.reports_url + REPORTS_PATH,
+                role.reports_url + request.path,
                 headers={**headers, FORWARDED: "1"},
                 body=body,
                 limit_bytes=_MAX_ANSWER_BYTES,

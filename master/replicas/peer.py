@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 
 import aiohttp
@@ -73,7 +74,7 @@ class PeerMaster:
                 method,
                 url,
                 headers=headers,
-                data=body,
+                data=None if body is None else BytesIO(body),
                 ssl=self._proof() if url.startswith("https:") else True,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S),

@@ -16,12 +16,14 @@ from topo.discovery.modes import (
     DiscoverySettings,
     Mode,
 )
-from topo.discovery.sources import MANAGED, Source
+from topo.discovery.sources import DUMPED, MANAGED, Source
 from topo.kit.durations import Seconds
 from topo.kit.settings import Chart, CommaList, Count
 from topo.model.errors import Refusal
 from topo.model.ids import SourceName
 from topo.model.nearest import did_you_mean
+
+MAX_SWEEPING_NODES = 16
 
 
 class FindingSettings(GroupLabelSettings):
@@ -39,6 +41,9 @@ class FindingSettings(GroupLabelSettings):
     )
     """Folder with dumps of an InfiniBand fabric by ibnetdiscover, a file for each subnet; used in
     mode fabric and where precedence names fabric, read again when they change."""
+    fabric_sweep_nodes: CommaList = ()
+    """Nodes that run ibnetdiscover (`topo-worker --sweep-interval`) and whose dumps are believed,
+    each by a token of its own; by default none."""
     wiring_plan: Annotated[Path | None, Chart("topoDiscovery.wiringPlanVolume", is_plain=False)] = (
         None
     )
@@ -114,6 +119,7 @@ class FindingSettings(GroupLabelSettings):
             *self._precedence_refusals(),
             *self._manager_refusals(),
             *self._netbox_refusals(),
+            *self._sweep_refusals(),
         )
 
     def _join_key_refusals(self) -> tuple[Refusal, ...]:
@@ -168,6 +174,17 @@ class FindingSettings(GroupLabelSettings):
             return (Refusal(what, "--wiring-netbox-address", fix),)
         refused = address_refusal(self.wiring_netbox_address, NETBOX_FLAGS, insecure=False)
         return () if refused is None else (refused,)
+
+    def _sweep_refusals(self) -> tuple[Refusal, ...]:
+        named, where = self.fabric_sweep_nodes, "--fabric-sweep-nodes"
+        if len(named) > MAX_SWEEPING_NODES or len(set(named)) < len(named):
+            what = f"{len(named)} nodes are named, of which some may stand twice"
+            fix = f"name one or two hosts of each subnet, once, {MAX_SWEEPING_NODES} at most"
+            return (Refusal(what, where, fix),)
+        if named and not self.uses(DUMPED):
+            what = f"mode {self.mode} reads no dump of the fabric"
+            return (Refusal(what, where, "choose --mode=fabric, or add fabric to --precedence"),)
+        return ()
 
     @property
     def discovery(self) -> DiscoverySettings:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import prometheus_client as prom
 
 from master.settings import MasterSettings
+from master.sources.workers.sweeps import Sweeps
 from master.tree.engine import Clock, EventSink
 from topo.discovery.sources import Source
 from topo.kit.tasks import Work
@@ -19,6 +20,7 @@ class SourceContext:
     settings: MasterSettings
     sink: EventSink
     registry: prom.CollectorRegistry
+    sweeps: Sweeps
     clock: Clock = time.monotonic
 
 

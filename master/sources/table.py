@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from master.sources import config_file, fabric_files
+from master.sources import config_file
 from master.sources.cluster_manager import source as cluster_manager
+from master.sources.fabric import source as fabric
 from master.sources.row import SourceContext, SourceRow
 from topo.discovery.sources import REPORTED
 from topo.kit.tasks import Work
@@ -12,7 +13,7 @@ SOURCE_ROWS = (
     config_file.ROW,
     SourceRow(REPORTED),
     cluster_manager.ROW,
-    fabric_files.ROW,
+    fabric.ROW,
 )
 
 

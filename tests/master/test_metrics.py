@@ -41,7 +41,8 @@ def test_the_documented_metrics_are_those_that_exist() -> None:
     flags = ("--mode=switchbox", "--group-metrics", "--kubeconfig=/kubeconfig", address, *pod)
     existing = set[tuple[str, str]]()
     netbox = "--wiring-netbox-address=https://127.0.0.1"
-    for more in (gangs, ("--extender=on",), ("--wiring-plan=/plan",), (netbox,)):
+    dumps = "--precedence=manager,fabric"
+    for more in (gangs, ("--extender=on",), ("--wiring-plan=/plan",), (netbox, dumps)):
         service = build_service(settings(*flags, *more))
         build_app(service)
         if service.wiring is not None:

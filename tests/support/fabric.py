@@ -6,6 +6,7 @@ Only devices, cables and the format's own words: it shares no line with the read
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 NDR = "4xNDR"
 MADE = "Mon Nov 23 16:10:47 2026"
@@ -184,3 +185,15 @@ def pairs(leaves: int, spines: int = 1) -> Built:
 def joined(dumps: Iterable[str]) -> Mapping[str, str]:
     """The files of a folder with these dumps."""
     return {f"subnet-{number}.txt": text for number, text in enumerate(dumps)}
+
+
+def write_adapters(folder: Path, **guids: str) -> None:
+    """Writes the sysfs of a host with these adapters, all up, below `folder`."""
+    for name, guid in guids.items():
+        port = folder / f"sys/class/infiniband/{name}/ports/1"
+        port.mkdir(parents=True)
+        words = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "link_layer": "InfiniBand"}
+        for file, content in words.items():
+            (port / file).write_text(f"{content}\n")
+        grouped = ":".join(guid[at : at + 4] for at in range(0, 16, 4))
+        (port.parent.parent / "node_guid").write_text(f"{grouped}\n")

@@ -5,7 +5,7 @@ process is `full`; after that a `change` carries only the sections that differ a
 nothing. `seq` grows by one per report of one `instance`; a master that missed one answers
 `want: full`. The format is our own (the vendor's is not public). Unknown keys are ignored here, so
 that workers and masters of neighbouring versions understand each other; requests of people are
-strict elsewhere.
+strict elsewhere. A worker that sweeps a fabric says so in `SweepReport`.
 """
 
 from typing import Annotated, Literal
@@ -96,4 +96,51 @@ class ReportAnswer(_Message):
 
     seq: int
     want: Literal["change", "full"] = "change"
+    beat_s: Annotated[float, Field(allow_inf_nan=False)] = 10.0
+
+
+SWEEPS_PATH = "/v1/fabric/sweeps"
+"""A `SweepReport` is posted here, and the text of a dump to `/v1/fabric/sweeps/PORT/DIGEST`, packed
+by gzip (RFC 1952), where the answer wants it. Both are answered by a `SweepAnswer`."""
+MAX_SWEEP_REPORT_BYTES = 64 << 10
+MAX_SWEPT_PORTS = 16
+"""Dumps of one host: each port that it sweeps from is on a subnet of its own."""
+MAX_DUMP_BYTES = 64 << 20
+"""A dump of 10,000 hosts with eight adapters each has 32 MB."""
+MAX_PACKED_DUMP_BYTES = 16 << 20
+"""Such a dump is packed to a tenth or less."""
+SWEPT_PORT = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+"""An adapter and its port, `mlx5_0-1`."""
+SWEEP_DIGEST = r"[0-9a-f]{64}"
+
+
+class SweptPort(_Message):
+    """What sweeps from one port of a host gave.
+
+    `digest` is that of the last dump less its comments, so that the same fabric has the same one;
+    empty before the first. `age_s`: since that sweep ended. `trouble`: why the last sweep gave no
+    dump, or what the tool complained about.
+    """
+
+    port: Annotated[str, Field(pattern=rf"^{SWEPT_PORT}$")]
+    digest: Annotated[str, Field(pattern=rf"^({SWEEP_DIGEST})?$")] = ""
+    age_s: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] = 0.0
+    trouble: Annotated[str, Field(max_length=300)] = ""
+
+
+class SweepReport(_Message):
+    """The sweeps of one host, whose name is that of its token; also the sign that it sweeps.
+
+    `trouble`: why there was no sweep at all.
+    """
+
+    v: Literal[1] = 1
+    ports: Annotated[tuple[SweptPort, ...], Field(max_length=MAX_SWEPT_PORTS)] = ()
+    trouble: Annotated[str, Field(max_length=300)] = ""
+
+
+class SweepAnswer(_Message):
+    """The ports whose dumps the master has not, and how often to report."""
+
+    want: Annotated[tuple[str, ...], Field(max_length=MAX_SWEPT_PORTS)] = ()
     beat_s: Annotated[float, Field(allow_inf_nan=False)] = 10.0

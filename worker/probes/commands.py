@@ -10,11 +10,12 @@ import contextlib
 import os
 import shutil
 import signal
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
 
 from topo.kit.process.child_process import die_with_parent_command
-from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, absent, failed, ok, timed_out
+from topo.model.machine import ProbeState
+from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, absent, failed, shown, timed_out
 
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME")
 _STDOUT, _STDERR = 1, 2
@@ -52,8 +53,12 @@ class Command:
         self._limit_bytes = limit_bytes
         self._unkilled: asyncio.SubprocessTransport | None = None
 
-    async def read(self) -> Reading:
-        """Run the command once. Cancellation kills its process group."""
+    async def read(self, take: Callable[[bytes], None] | None = None) -> Reading:
+        """Run the command once. Cancellation kills its process group.
+
+        With `take` the output goes there piece by piece, and the reading has no text; of a command
+        that ended well it has the first line of complaint as its detail.
+        """
         name = self._argv[0]
         if self._unkilled is not None and self._unkilled.get_returncode() is None:
             return timed_out(f"{name} hangs and cannot be killed")
@@ -61,13 +66,13 @@ class Command:
         if program is None:
             return absent(f"{name} is not installed")
         try:
-            return await self._run(program)
+            return await self._run(program, take)
         except OSError as error:
             return failed(f"{name} cannot be started: {error.strerror}")
 
-    async def _run(self, program: str) -> Reading:
+    async def _run(self, program: str, take: Callable[[bytes], None] | None) -> Reading:
         process, printed = await asyncio.get_running_loop().subprocess_exec(
-            lambda: _Printed(self._limit_bytes),
+            lambda: _Printed(self._limit_bytes, take),
             *die_with_parent_command(program, *self._argv[1:]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -88,9 +93,11 @@ class Command:
         if printed.overflowed:
             return failed(f"{name} printed more than {self._limit_bytes} bytes")
         text = printed.stdout.decode("utf-8", "replace")
+        complaint = printed.stderr.decode("utf-8", "replace").strip()
         if status == 0:
-            return ok(text)
-        message = printed.stderr.decode("utf-8", "replace").strip() or text.strip()
+            said = complaint.partition("\n")[0] if printed.is_taken else ""
+            return Reading(ProbeState.OK, text, shown(said))
+        message = complaint or text.strip()
         why = self._exits.get(status) or (message.splitlines() or ["no message"])[0]
         ended = f"{name} ended with {status_words(status)}: {why}"
         return absent(ended) if status in self._absent_exits else failed(ended)
@@ -99,11 +106,15 @@ class Command:
 class _Printed(asyncio.SubprocessProtocol):
     """The output of a command so far, and whether it has ended.
 
-    Beyond the limits everything is dropped, so that its writer never blocks.
+    Beyond the limits everything is dropped, so that its writer never blocks. With `take` the
+    standard output is handed on, and not kept.
     """
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, take: Callable[[bytes], None] | None = None) -> None:
+        self.is_taken = take is not None
         self.stdout = bytearray()
+        self._take = take if take is not None else self.stdout.extend
+        self._stdout_bytes = 0
         self.stderr = bytearray()
         self.overflowed = False
         self.ended = asyncio.Event()
@@ -116,8 +127,9 @@ class _Printed(asyncio.SubprocessProtocol):
         """Keep the output up to the limit."""
         if fd == _STDERR:
             self.stderr += data[: _STDERR_BYTES - len(self.stderr)]
-        elif len(self.stdout) + len(data) <= self._limit_bytes and not self.overflowed:
-            self.stdout += data
+        elif self._stdout_bytes + len(data) <= self._limit_bytes and not self.overflowed:
+            self._stdout_bytes += len(data)
+            self._take(data)
         else:
             self.stdout.clear()
             self.overflowed = True

@@ -24,6 +24,7 @@ from master.sources.workers.malformed import (
 )
 from master.sources.workers.refused import RefusedReports
 from master.sources.workers.sessions import ReportRefused, Result, Sessions
+from master.sources.workers.sweep_calls import SweepCalls
 from topo.kit.serving.body import body_bytes
 from topo.kit.serving.problem import (
     answer_expectation,
@@ -40,7 +41,7 @@ from topo.model.wire import MAX_REPORT_BYTES, REPORTS_PATH, Report
 _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 """Kubernetes node names (RFC 1123 subdomains) and the looser host names outside it."""
 
-Handler = Callable[[web.Request], Awaitable[web.Response]]
+Forward = Callable[[web.Request, int], Awaitable[web.Response]]
 _MAX_SHOWN = 128
 _UNKNOWN_TOKENS = frozenset({ReportCondition.NO_TOKENS, ReportCondition.UNKNOWN_TOKEN})
 NEEDS_A_PERSON = frozenset({ReportCondition.TOO_MANY_NODES, ReportCondition.BAD_NODE_NAME})
@@ -62,7 +63,8 @@ class WorkerPort:
     reports: prom.Counter
     api: str = "the port of --server-port"
     role: Callable[[], Role] = lambda: ALONE
-    forward: Handler | None = None
+    forward: Forward | None = None
+    sweep_calls: SweepCalls
     malformed: SenderLimits = field(
         default_factory=lambda: SenderLimits(MALFORMED_RATE, MALFORMED_BURST)
     )
@@ -71,6 +73,7 @@ class WorkerPort:
         """Return the application of the workers' port."""
         app = web.Application(middlewares=[problems], client_max_size=MAX_REPORT_BYTES)
         app.router.add_post(REPORTS_PATH, self._handler(), expect_handler=answer_expectation)
+        self.sweep_calls.add_routes(app.router, self)
         app.router.add_route("*", "/{path:.*}", self._elsewhere, expect_handler=answer_expectation)
         return app
 
@@ -85,25 +88,25 @@ class WorkerPort:
             fix=f"ask the HTTP API: {self.api}",
         )
 
-    def _handler(self) -> Handler:
+    def _handler(self) -> Callable[[web.Request], Awaitable[web.Response]]:
         taken = {kind: self.reports.labels(kind, "taken") for kind in ("full", "change", "beat")}
         beat_s = self.sessions.beat_s
 
         async def post_report(request: web.Request) -> web.Response:
             in_force = self.identities.tokens.tokens
-            identity = await self.identities.identify(request)
-            if isinstance(identity, Denied):
-                return self._unauthorized(request, identity)
+            identity = await self.identify(request)
+            if isinstance(identity, web.Response):
+                return identity
             if not self.role().acts:
-                return await self._as_follower(request)
+                return await self.sent_on(request, MAX_REPORT_BYTES)
             sender = sender_of(identity, request.remote)
             report = await self._read(request, sender)
             if not isinstance(report, Report):
                 return report
             if self.identities.tokens.tokens is not in_force:  # it changed while the body came
-                identity = await self.identities.identify(request)
-                if isinstance(identity, Denied):
-                    return self._unauthorized(request, identity)
+                identity = await self.identify(request)
+                if isinstance(identity, web.Response):
+                    return identity
             answer = self._received(report, identity)
             if isinstance(answer, ReportRefused):
                 return self._declined(report, sender, answer)
@@ -113,10 +116,19 @@ class WorkerPort:
 
         return post_report
 
-    async def _as_follower(self, request: web.Request) -> web.Response:
+    async def identify(self, request: web.Request) -> Identity | web.Response:
+        """Return whom the request speaks for, or the answer to one that is not let in."""
+        identity = await self.identities.identify(request)
+        return self._unauthorized(request, identity) if isinstance(identity, Denied) else identity
+
+    def acts(self) -> bool:
+        """Return whether this master takes calls itself."""
+        return self.role().acts
+
+    async def sent_on(self, request: web.Request, limit_bytes: int) -> web.Response:
         """Return the leader's answer, or a refusal that names the leader."""
         if self.forward is not None:
-            return await self.forward(request)
+            return await self.forward(request, limit_bytes)
         self.reports.labels("unknown", "not-leader").inc()
         return not_leader(self.role())
 

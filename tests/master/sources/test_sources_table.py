@@ -105,7 +105,7 @@ def test_only_the_sources_that_the_mode_uses_are_started(
     flags: tuple[str, ...], started: list[str]
 ) -> None:
     service = build_service(settings(*flags))
-    context = SourceContext(service.settings, service.engine, service.registry)
+    context = SourceContext(service.settings, service.engine, service.registry, service.sweeps)
     assert list(source_works(SOURCE_ROWS, context)) == started
     assert build_app(build_service(settings(*flags))) is not None
 

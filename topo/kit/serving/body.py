@@ -142,15 +142,22 @@ def _broken(how: str) -> BadInputError:
     return BadInputError(Refusal(f"the body {how}", _HEADER, "send a JSON object as it is"))
 
 
-async def body_bytes(request: web.Request, on_bytes: Callable[[int], None] = ignore_bytes) -> bytes:
-    """Return the unpacked body, at most `client_max_size` bytes packed and unpacked.
+async def body_bytes(
+    request: web.Request,
+    on_bytes: Callable[[int], None] = ignore_bytes,
+    *,
+    limit_bytes: int | None = None,
+) -> bytes:
+    """Return the unpacked body, at most `limit_bytes` packed and unpacked.
+
+    The limit is `client_max_size` by default.
 
     `on_bytes` is called with the size of each stored part, packed or unpacked. Raises 408 after
     `BODY_S`. Raises `TooLargeError` (without reading, if the headers say so), `UnknownCodingError`,
     and `BadInputError` for a body that is not in its encoding or ends too early.
     """
     coding = coding_of(request.headers.getall("Content-Encoding", ()))
-    limit_bytes = request.client_max_size
+    limit_bytes = request.client_max_size if limit_bytes is None else limit_bytes
     if (request.content_length or 0) > limit_bytes:
         raise too_large(limit_bytes)
     try:

@@ -71,6 +71,12 @@ class ReportCondition(Condition):
         "reports under a name that no node can have are refused",
         "give the worker a --node-name of letters, digits, dots and dashes",
     )
+    UNNAMED_SWEEPER = Row(
+        "unnamed-sweeper",
+        "dumps of the fabric from hosts that are not named for it are refused",
+        "name the node in --fabric-sweep-nodes if it is to say what the fabric is, else stop its "
+        "topo-worker --sweep-interval; each such node needs a token of its own",
+    )
 
 
 class SourceCondition(Condition):
