@@ -30,6 +30,7 @@ from topo.model.observation import (
     ClusterNodesTold,
     ConfigLoaded,
     Event,
+    FabricLoaded,
     ManagerReported,
     OperatorDecided,
     StoodStill,
@@ -52,9 +53,9 @@ BATCH_LIMIT = 96
 0.1 ms, which is what one counts for."""
 LISTED_NODE_WEIGHT = 4
 """Weight of a node in a part of the cluster's list: the nodes wired to it are judged again."""
-SLOW_EVENTS = (ManagerReported, ConfigLoaded)
-"""Events that may move every node: 10,000 take half a second. Each is applied alone, in a thread,
-and changes nothing that a reader of one node's detail reads."""
+SLOW_EVENTS = (ManagerReported, ConfigLoaded, FabricLoaded)
+"""Events that may move every node: 10,000 take half a second and more. Each is applied alone, in a
+thread; who reads the detail of a node meanwhile has it of before or after."""
 STUCK_S = 15.0
 """An engine that has not advanced for this long is not alive; it ticks every second."""
 LONGEST_JUMP = 1000

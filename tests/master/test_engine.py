@@ -22,7 +22,10 @@ from topo.discovery.state import Discovery
 from topo.model.forest import Change, Forest, Snapshot
 from topo.model.ids import SWITCHBOX, Generation, GroupName, NodeName
 from topo.model.observation import (
+    ConfigLoaded,
+    DeclaredForest,
     Event,
+    FabricLoaded,
     ManagedGroup,
     ManagedMachine,
     ManagedTopology,
@@ -106,6 +109,9 @@ async def _generation(engine: Engine, at_least: int) -> None:
             await engine.history.wait_beyond(engine.snapshot.generation, 1)
 
 
+SLOW = (ManagerReported, ConfigLoaded, FabricLoaded)
+
+
 class _Stopped(Discovery):
     """A real core that stops in its work until the test lets it go on."""
 
@@ -115,7 +121,7 @@ class _Stopped(Discovery):
         self.stopped, self._go_on = asyncio.Event(), threading.Event()
 
     def advance(self, now_s: float, *events: Event) -> tuple[Change, ...]:
-        if any(isinstance(event, ManagerReported) for event in events):
+        if any(isinstance(event, SLOW) for event in events):
             self._stop()
         return super().advance(now_s, *events)
 
@@ -163,6 +169,24 @@ async def test_others_have_their_turn_while_a_managers_answer_is_worked_out() ->
         assert taken_over == [engine.snapshot]
         assert [group.name for group in engine.snapshot.forest.roots] == ["sbox-1"]
         await _generation(engine, 3)
+    core.validate()
+
+
+@pytest.mark.parametrize("kind", SLOW)
+async def test_what_may_move_every_node_is_worked_out_beside_the_loop(kind: type[Event]) -> None:
+    said: dict[type[Event], Event] = {
+        ManagerReported: _boxes("n1"),
+        ConfigLoaded: ConfigLoaded(DeclaredForest()),
+        FabricLoaded: FabricLoaded(()),
+    }
+    core = _Stopped()
+    engine = _engine(core)
+    async with _running(engine):
+        engine.submit(said[kind])
+        await core.stopped.wait()
+        core.go_on()
+        engine.submit(WorkerReported(facts("n1")))
+        await _generation(engine, 1)
     core.validate()
 
 

@@ -250,12 +250,15 @@ class NodeUplinks:
         return known.name if known is not None else next(gone, switch)
 
     def of(self, node: NodeName) -> tuple[NodeUplink, ...]:
-        """Return the cables of a node, those of its adapters first."""
-        near = self._near.get(node, ())
+        """Return the cables of a node, those of its adapters first.
+
+        Another thread may settle new cables meanwhile: all are of the same ones.
+        """
+        near, wires = self._near.get(node, ()), self._wires
         known = {each.identity for each in near}
         others = ((interface_id(node, nic), nic) for nic in self._switch_ports.interfaces(node))
         more = (NearAdapter(guid, "", nic, ()) for guid, nic in others if guid not in known)
-        return tuple(self._shown(node, *ends) for ends in self._ends((*near, *more)))
+        return tuple(self._shown(node, *end, wires) for end in _ends(wires, (*near, *more)))
 
     def off_rail(self, node: NodeName) -> str:
         """Return which adapters of a node are on another rail than most; empty where none is."""
@@ -265,7 +268,7 @@ class NodeUplinks:
         rails = self._rails[group]
         off = [
             _OffRail(near, uplink, rails.leaves[near.gpus, near.card])
-            for near, uplink in self._ends(self._near.get(node, ()))
+            for near, uplink in _ends(self._wires, self._near.get(node, ()))
             if uplink.switch in group.switches
             and rails.are_other((near.gpus, near.card), uplink.switch)
         ]
@@ -300,19 +303,14 @@ class NodeUplinks:
         self._counted[node] = group, found
         return found
 
-    def _ends(self, adapters: Iterable[NearAdapter]) -> Iterator[tuple[NearAdapter, Uplink]]:
-        for near in adapters:
-            for uplink in self._wires.uplinks.get(near.identity, ()):
-                yield near, uplink
-
-    def _shown(self, node: NodeName, near: NearAdapter, uplink: Uplink) -> NodeUplink:
+    def _shown(self, node: NodeName, near: NearAdapter, uplink: Uplink, wires: Wires) -> NodeUplink:
         group = self._groups.get(node)
         rails = self._rails.get(group) if group is not None else None
         return NodeUplink(
             adapter=near.name,
             interface=near.interface,
             gpus=near.gpus,
-            switch=self._wires.switches[uplink.switch].name,
+            switch=wires.switches[uplink.switch].name,
             port=uplink.port,
             rate=newest_rate(uplink.rate, near.gbps),
             rail=None if rails is None else rails.number(uplink.switch),
@@ -333,6 +331,12 @@ def _kept(near: NearAdapter, before: NearAdapter) -> NearAdapter:
     """Return an adapter with what a reading before had of it and this one lacks."""
     of = near if near.gpus else before
     return of._replace(gbps=near.gbps or before.gbps)
+
+
+def _ends(wires: Wires, adapters: Iterable[NearAdapter]) -> Iterator[tuple[NearAdapter, Uplink]]:
+    for near in adapters:
+        for uplink in wires.uplinks.get(near.identity, ()):
+            yield near, uplink
 
 
 def _shown(near: NearAdapter) -> str:
