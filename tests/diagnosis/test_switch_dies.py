@@ -115,6 +115,13 @@ def test_a_leaf_across_the_vendors_switchboxes_dies_as_one_finding_with_its_jobs
     assert found.what.startswith("40 of 40 nodes at ib-su2-leaf-01 have links there")
     assert (found.subjects, len(found.jobs)) == (tuple(LEAVES["leaf-1"]), 40)
     assert not_ready(state) == before
+    codes = [each.code for each in findings(state, QUIET_S + 10)]
+    whole = built.text()
+    for name in LEAVES["leaf-1"]:
+        built.fabric.cut(built.adapters[name][0])
+    state.advance(QUIET_S + 30, dumped(built.text()))
+    assert [each.code for each in findings(state, QUIET_S + 40)] == codes, "the next dump"
+    state.advance(QUIET_S + 50, dumped(whole))
     hear(QUIET_S + 60)
     assert not [each for each in findings(state, QUIET_S + 70) if "suspected" in each.code]
 

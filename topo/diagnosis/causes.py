@@ -63,6 +63,9 @@ def causes(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     yield from _clones(cases)
     yield from _machines_without_workers(document, cases)
     yield from _servers_without_workers(document, cases)
+    for switch in cases.of(ConflictCondition.SUSPECTED_TOGETHER):
+        # No later dump has adapters behind a switch that died.
+        cases.forgive(switch.subjects, ConflictCondition.FABRIC_NODE_VANISHED)
     failed = list(failed_groups(document, cases))
     yield from failed
     yield from _cut_cables(document, cases, {name for each in failed for name in each.subjects})
