@@ -1,6 +1,7 @@
 # The images topo-master (which has `topo` too) and topo-worker, each with what it imports and no more:
 #   docker build --target master -t topo-master .
 #   docker build --target worker -t topo-worker .
+#   docker build --target sweeper -t topo-sweeper .
 # `make image` builds both with buildah. BASE has glibc, and Python >= 3.11 with its venv module.
 ARG BASE=python:3.11-slim-bookworm
 # The stage of this name, or an image of it: `make image` makes that once, for both.
@@ -62,6 +63,16 @@ LABEL org.opencontainers.image.title="topo-worker" \
 COPY --from=worker-programs /opt/topo /opt/topo
 EXPOSE 9002
 ENTRYPOINT ["topo-worker"]
+
+# Where topo-worker sweeps an InfiniBand fabric (docs/fabric.md); BASE is a Debian, with its mirror in reach.
+FROM worker AS sweeper
+LABEL org.opencontainers.image.title="topo-sweeper" \
+      org.opencontainers.image.description="Sends masters what ibnetdiscover prints"
+USER 0:0
+RUN apt-get update --quiet=2 && \
+    apt-get install --quiet=2 --yes --no-install-recommends infiniband-diags && \
+    rm -rf /var/lib/apt/lists/*
+USER 65532:65532
 
 FROM programs AS master
 LABEL org.opencontainers.image.title="topo-master" \

@@ -64,7 +64,9 @@ class WorkerSettings(LogSettings):
     sysfs_root: Path = Path("/sys")
     """Where the host's sysfs is mounted."""
 
-    sweep_interval: Annotated[Seconds, Field(ge=0)] = 0.0
+    sweep_interval: Annotated[
+        Seconds, Field(ge=0), Chart("topoDiscovery.fabricSweep.interval", is_plain=False)
+    ] = 0.0
     """Run ibnetdiscover this often and send the master what it prints, instead of reading this
     host; needs /dev/infiniband/umad* (docs/fabric.md). 0: read this host."""
 

@@ -41,7 +41,7 @@ class FindingSettings(GroupLabelSettings):
     )
     """Folder with dumps of an InfiniBand fabric by ibnetdiscover, a file for each subnet; used in
     mode fabric and where precedence names fabric, read again when they change."""
-    fabric_sweep_nodes: CommaList = ()
+    fabric_sweep_nodes: Annotated[CommaList, Chart("topoDiscovery.fabricSweep.nodes")] = ()
     """Nodes that run ibnetdiscover (`topo-worker --sweep-interval`) and whose dumps are believed,
     each by a token of its own; by default none."""
     wiring_plan: Annotated[Path | None, Chart("topoDiscovery.wiringPlanVolume", is_plain=False)] = (

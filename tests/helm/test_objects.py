@@ -192,7 +192,7 @@ def test_all_but_the_worker_fit_the_restricted_standard_of_kubernetes(case: str)
         context = each["securityContext"]
         assert context["readOnlyRootFilesystem"] is True
         assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
-        if each["name"] == "topo-worker":
+        if each["command"] == ["topo-worker"]:
             continue
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -210,6 +210,24 @@ def test_a_worker_shares_no_more_of_its_host_than_it_reads(case: str) -> None:
     assert mounts
     assert all(each["readOnly"] for each in mounts)
     assert spec["automountServiceAccountToken"] is False
+
+
+def test_only_named_nodes_sweep_and_only_their_containers_have_the_device_files() -> None:
+    """One term for each node, for Kubernetes takes one name in each; masters believe the same."""
+    found = golden("fabric-sweep")
+    spec = one(found, "DaemonSet", "topo-sweeper")["spec"]["template"]["spec"]
+    affinity = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms = [term["matchFields"][0] for term in affinity["nodeSelectorTerms"]]
+    assert [(each["key"], each["values"]) for each in terms] == [
+        ("metadata.name", ["gpu-01"]),
+        ("metadata.name", ["gpu-02"]),
+    ]
+    assert flags(master("fabric-sweep"))["--fabric-sweep-nodes"] == "gpu-01,gpu-02"
+    (sweeper,) = spec["containers"]
+    assert sweeper["securityContext"]["privileged"] is False
+    assert sweeper["resources"]["limits"]["rdma/hca_shared_devices_a"] == 1
+    assert spec["serviceAccountName"] == "topo-worker"
+    assert "rdma" not in str(worker("fabric-sweep"))
 
 
 def test_without_privilege_a_worker_has_no_capability_either() -> None:

@@ -157,6 +157,8 @@ CHANGED = {
     "topoDiscovery.switchbox.clusterManagerPollEventPeriod": "7s",
     "topoDiscovery.wiringPlanVolume": {"configMap": {"name": "cables"}},
     "topoDiscovery.fabricVolume": {"hostPath": {"path": "/shared/fabric"}},
+    "topoDiscovery.fabricSweep.nodes": ["gpu-09"],
+    "topoDiscovery.fabricSweep.interval": "7m",
     "topoDiscovery.alerts.page": "https://other.example.com/operations",
     "topoDiscovery.groupLabels": ["gke"],
     "topoDiscovery.precedence": ["labels", "config"],

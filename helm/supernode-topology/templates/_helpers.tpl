@@ -138,8 +138,20 @@ Whether the masters read dumps of a fabric: "true" or "".
 {{- define "topo.fabric" -}}
 {{- $topo := .Values.topoDiscovery -}}
 {{- if or (eq $topo.mode "fabric") (has "fabric" $topo.precedence) -}}
-{{- if not $topo.fabricVolume -}}
-{{- fail "topoDiscovery.fabricVolume is empty: name the volume with the dumps of ibnetdiscover, such as {persistentVolumeClaim: {claimName: fabric-dumps}}" -}}
+{{- if not (or $topo.fabricVolume $topo.fabricSweep.nodes) -}}
+{{- fail "topoDiscovery.fabricSweep.nodes and fabricVolume are empty: name hosts that run ibnetdiscover, or the volume with its dumps, such as {persistentVolumeClaim: {claimName: fabric-dumps}}" -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end }}
+
+{{/*
+Whether nodes sweep the fabric: "true" or "".
+*/}}
+{{- define "topo.sweepers" -}}
+{{- if and (include "topo.enabled" .) .Values.topoDiscovery.fabricSweep.nodes -}}
+{{- if not (include "topo.workers" .) -}}
+{{- fail "topoDiscovery.fabricSweep.nodes needs the account of the workers, and in mode labels there are none" -}}
 {{- end -}}
 true
 {{- end -}}
