@@ -196,7 +196,13 @@ async def test_what_masters_write_passes(accounts: Accounts) -> None:
     await master.merge(NODE, {"metadata": {"annotations": scores}})
     await accounts.of[CLEANUP].merge(NODE, {"metadata": {"annotations": dict.fromkeys(scores)}})
     note = {
-        "metadata": {"annotations": {"metax-tech.com/placement": "p", "metax-tech.com/hold": "h"}}
+        "metadata": {
+            "annotations": {
+                "metax-tech.com/placement": "p",
+                "metax-tech.com/hold": "h",
+                "controller.kubernetes.io/pod-deletion-cost": "-1",
+            }
+        }
     }
     condition = {"type": PLACED, "status": "False", "reason": "GangWaits", "message": "m"}
     nomination = {
