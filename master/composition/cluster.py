@@ -25,7 +25,7 @@ from master.kube.dra.counts import DeviceCounts
 from master.kube.dra.slices import RESOURCE_SLICES, device_slice
 from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.gang_object import GANGS
-from master.kube.gang_pod import ClusterPod, EndedPod
+from master.kube.gang_pod import ClusterPod, EndedPod, GangPod
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import (
     CONFIG_MAPS,
@@ -161,7 +161,7 @@ def _pods(
     parser = PodParser(settings.policy, keys, way)
     pods = follow(
         parsed(PODS, parser.parse),
-        scope=Scope(query=UNFINISHED, keep=lambda pod: pod.names_cards, dropped=OtherPods(room)),
+        scope=Scope(query=UNFINISHED, keep=_is_followed, dropped=OtherPods(room)),
     )
     of_gangs = {**SUCCEEDED, "labelSelector": keys.group}
     ended_pods = follow(
@@ -170,6 +170,11 @@ def _pods(
         label="ended-pods",
     )
     return pods, ended_pods
+
+
+def _is_followed(pod: ClusterPod) -> bool:
+    """Return whether a pod is kept: it names cards, or may keep others out of a domain of nodes."""
+    return pod.names_cards or (pod.part is not None and not isinstance(pod, GangPod))
 
 
 def _requests(follow: _Follow, settings: MasterSettings) -> Reflector[KnownRequest]:

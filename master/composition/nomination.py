@@ -17,6 +17,7 @@ from master.controllers.nomination.ended_pods import EndedPods
 from master.controllers.nomination.gang_reader import GangReader
 from master.controllers.nomination.gangs.context import GangContext
 from master.controllers.nomination.index import GangIndex
+from master.controllers.nomination.kin_pods import KinPods
 from master.controllers.nomination.metrics import NominationMetrics
 from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.placement_answers import Links, PlacementAnswers
@@ -116,6 +117,9 @@ def build_nomination(config: NominationConfig) -> Nomination:
     config.placements.state.room.on_tight = debounce.wake
     capacity = CapacityDelta(config.placements.state)
     config.sources.devices.on_classes.append(capacity.note_growth)
+    kin_pods = KinPods(config.sources.pods)
+    kin_pods.on_gone += [capacity.note_growth, debounce.wake]
+    reading.answers.occupied = kin_pods.occupied
     return Nomination(
         machine=machine,
         changes=changes,

@@ -6,6 +6,7 @@ Two equal values mean no change: `resource_version` is excluded from the compari
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from master.kube.objects import Key, ObjectIdentity, OwnerReference, PodSpec, PodToleration
 from master.kube.schema.affinity import NodeSelector
@@ -18,13 +19,24 @@ from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.pod_requests import Amounts
 from topo.placement.booking.events import PodSeen
-from topo.placement.job.request import Toleration
+from topo.placement.job.request import Kin, Toleration
 from topo.shared_cards.formats import NO_SHARES, Shares
 
 SHARED_VALUES = 1024
 """Values of templates that are kept, so that the pods of a gang share them: they save memory."""
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod has given back what it took, even while its object stays."""
+
+
+class PartOfJob(NamedTuple):
+    """What its labels say of a pod of a job that has parts.
+
+    `label`: in its domain by this label of nodes it suffers no pod of the kin but of its own part;
+    empty where it does.
+    """
+
+    kin: Kin
+    label: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +75,7 @@ class ClusterPod:
     names_cards: bool = False
     doubts: tuple[str, ...] = ()
     takes: Amounts = ()
+    part: PartOfJob | None = None
     pod_group: Key | None = None
     consumes: str = ""
     finished: bool = False

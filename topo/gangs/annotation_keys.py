@@ -164,6 +164,13 @@ class AnnotationKeys:
         return f"{self.domain}/gang-first-index"
 
     @cached_property
+    def own_domains(self) -> str:
+        """Stamped annotation where parts of the gang need domains of their own: all of its ranks
+        (`encode_own_domains`).
+        """
+        return f"{self.domain}/gang-own-domains"
+
+    @cached_property
     def asked(self) -> tuple[str, ...]:
         """All of the user's on a job."""
         return (self.size, self.mode, self.within, self.wait, self.way)
@@ -198,7 +205,7 @@ class AnnotationKeys:
     @cached_property
     def of_some_stamps(self) -> tuple[str, ...]:
         """What the stamp of a template may lack."""
-        return (self.kind, self.is_late, self.pods_of_repeat, self.first_index)
+        return (self.kind, self.is_late, self.pods_of_repeat, self.first_index, self.own_domains)
 
 
 def of_workload(name: str) -> str:

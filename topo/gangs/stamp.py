@@ -7,7 +7,7 @@ on the template of the workers: of 8 pods the first worker has rank 1, and ranks
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from topo.gangs.annotation_keys import POD_INDEX, AnnotationKeys
@@ -15,10 +15,14 @@ from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.terms import shown
 from topo.model.errors import Refusal
-from topo.model.limits import MAX_PODS
+from topo.model.limits import MAX_PODS, MAX_PODS_AHEAD
 from topo.model.machine import MAX_GPUS
+from topo.placement.job.request import OwnDomains
 
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+_RUNS = re.compile(r"([0-9]{1,5})x([0-9]{1,5})@([-A-Za-z0-9./_]{0,317})", re.ASCII)
+MAX_DOMAINS = 256
+"""Domains of its own that one job may need: each is a search of its own, some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,8 @@ class Stamp:
     """Pods of the gang, rank of the template's first pod, and pods of a whole group.
 
     Where the template is repeated, `pods_of_repeat` are the pods of one repetition. `first_index`
-    is the index of the template's first pod.
+    is the index of the template's first pod. `own_domains`: where parts of the gang need domains of
+    their own, all of its ranks.
     """
 
     pods: int
@@ -34,6 +39,7 @@ class Stamp:
     pods_per_group: int
     pods_of_repeat: int = 0
     first_index: int = 0
+    own_domains: tuple[OwnDomains, ...] = ()
 
     def rank(self, index: int, repeat: int = 0) -> int:
         """Return the rank of the pod of this index in this repetition of the template."""
@@ -52,7 +58,25 @@ class Stamp:
             keys.pods_per_group: str(self.pods_per_group),
             **({keys.pods_of_repeat: str(self.pods_of_repeat)} if self.pods_of_repeat else {}),
             **({keys.first_index: str(self.first_index)} if self.first_index else {}),
+            **(
+                {keys.own_domains: encode_own_domains(self.own_domains)} if self.own_domains else {}
+            ),
         }
+
+
+def encode_own_domains(runs: Iterable[OwnDomains]) -> str:
+    """Return the text of an annotation: `2x4@rack,1x3@` for two parts of 4 pods and 3 pods."""
+    return ",".join(f"{run.times}x{run.pods}@{run.label}" for run in runs)
+
+
+def decode_own_domains(text: str, pods: int) -> tuple[OwnDomains, ...] | None:
+    """Return the runs of all ranks of a gang of so many pods; None for any other text."""
+    found = [_RUNS.fullmatch(each) for each in text.split(",")] if text else []
+    runs = tuple(OwnDomains(int(a[1]), int(a[2]), a[3]) for a in found if a is not None)
+    ranks = sum(run.times * run.pods for run in runs)
+    domains = sum(run.times for run in runs if run.label)
+    is_whole = len(runs) == len(found) and ranks == pods <= MAX_PODS_AHEAD
+    return runs if not text or (is_whole and domains <= MAX_DOMAINS) else None
 
 
 def read_stamp(annotations: Mapping[str, object], keys: AnnotationKeys) -> Stamp | Refusal | None:
@@ -72,7 +96,14 @@ def read_stamp(annotations: Mapping[str, object], keys: AnnotationKeys) -> Stamp
             fix = f"leave {keys.pods} and the words beside it to the admission webhook"
             return Refusal(what, f"metadata.annotations[{name}]", fix)
         found.append(number)
-    return Stamp(*found)
+    own = str(annotations.get(keys.own_domains, ""))
+    runs = decode_own_domains(own, found[0])
+    if runs is None:
+        fix = f"leave {keys.pods} and the words beside it to the admission webhook"
+        where = f"metadata.annotations[{keys.own_domains}]"
+        return Refusal(f"{keys.own_domains} is {shown(own)}", where, fix)
+    pods, offset, size, repeat, first = found
+    return Stamp(pods, offset, size, repeat, first, runs)
 
 
 def read_claimed(

@@ -86,5 +86,5 @@ def _state_of(capacity: CapacityView, name: NodeName) -> NodeState:
     host = capacity.host(name)
     if host is None:
         return _ABSENT
-    chosen_by = host.gpu_type, host.guards, host.labels
+    chosen_by = host.gpu_type, host.guards, host.labels, host.stated_labels
     return NodeState(host.is_open, host.gpus - capacity.used(name), host.path, chosen_by)

@@ -5,7 +5,7 @@ Runs on the event loop without awaiting, so no other booking happens between a s
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from master.booking.state import BookingState
@@ -17,7 +17,7 @@ from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.machine.events import Checked, Planned, Refused
 from topo.gangs.machine.gang import Gang, GangId
-from topo.gangs.machine.instructions import Check, Place
+from topo.gangs.machine.instructions import Check, Occupied, Place
 from topo.model.ids import Kind, NodeName
 from topo.model.limits import GANG_KEYS
 from topo.model.words import counted, listed
@@ -25,8 +25,11 @@ from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, P
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.capacity.node_room import Held
 from topo.placement.capacity.pod_room import PodRoom
+from topo.placement.job.request import Kin
 
 Links = Callable[[NodeName, int], float]
+OccupiedBy = Callable[[Kin, GangId], Iterable[Occupied]]
+"""Where the pods of a kin are, but for those of one gang."""
 HOLD_S = 3600.0
 """Opened pods have their GPUs without the hold, so it need not outlast a long queue."""
 
@@ -50,6 +53,8 @@ class PlacementAnswers:
         self._holds: dict[GangId, tuple[HoldId, ...]] = {}
         self._holds_version = -1
         """The version of the bookings of which `_holds` is."""
+        self.occupied: OccupiedBy = _nowhere
+        """Returns where the pods of a kin are."""
         self.known: Mapping[GangId, Gang] = {}
         """The gangs as read last: what the pods of their holds take beside GPUs."""
 
@@ -87,6 +92,8 @@ class PlacementAnswers:
         `evictable` is called if pods of lower priority may be evicted for the gang.
         """
         capacity = self._state.capacity
+        if (kin := asked.request.kin) is not None:
+            asked = replace(asked, occupied=tuple(self._occupied(asked.id, kin)))
         before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
         room = self._room(asked) if asked.takes else None
@@ -125,6 +132,18 @@ class PlacementAnswers:
             own=tuple(pod.uid for pod in asked.wanted),
             held=tuple(self._held(asked.replaced)),
         )
+
+    def _occupied(self, but: GangId, kin: Kin) -> Iterator[Occupied]:
+        """Yield where pods of the kin are, and where they will be by the holds of other gangs."""
+        yield from self.occupied(kin, but)
+        bookings = self._state.capacity.bookings()
+        for gang_id, holds in self._by_gang().items():
+            gang = self.known.get(gang_id)
+            if gang_id == but or gang is None or gang.request.kin != kin:
+                continue
+            labels = {run.label for run in gang.request.own_domains} or {""}
+            for node in (node for hold in holds for node in bookings.get(hold, {})):
+                yield from (Occupied(node, label) for label in labels)
 
     def _worth(self, asked: Place) -> Worth | None:
         """Return what nodes are worth to a pod that gets its node by links; None for any other."""
@@ -213,6 +232,10 @@ class PlacementAnswers:
             return change
         assert isinstance(change, HoldChange), "it was reserved"  # noqa: S101 - for the checker
         return change.hold.id
+
+
+def _nowhere(_kin: Kin, _but: GangId) -> tuple[Occupied, ...]:
+    return ()
 
 
 def gang_of_hold(hold: Hold) -> GangId | None:

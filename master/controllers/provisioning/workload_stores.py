@@ -171,9 +171,12 @@ class WorkloadTerms:
         assigned = admission.pod_set_assignments if admission is not None else ()
         if any(each.topology_assignment for each in assigned):
             return NothingToBook("Kueue has chosen its nodes")
-        size = self.reader.keys.size
-        if not any(size in each.template.metadata.annotations for each in found.spec.pod_sets):
-            return NothingToBook(f"none of its pods has {size}")
+        keys = self.reader.keys
+        stated = {key for each in found.spec.pod_sets for key in each.template.metadata.annotations}
+        if keys.size not in stated:
+            return NothingToBook(f"none of its pods has {keys.size}")
+        if keys.own_domains in stated:
+            return NothingToBook("its parts get domains of their own once it has pods")
         return self.reader.read(request, eligible)
 
 

@@ -6,6 +6,8 @@ Why that is right: a term over the host name that matches the pod itself keeps e
 same labels and namespace off its node. So pods with the same term need a node each, as pods with
 one host port do: the term is a resource of which each node has one.
 
+Pods of jobs with `exclusive-topology` are told apart by their part instead, over any label.
+
 What it does not see: pods that a term matches and that do not state it themselves, terms over other
 labels of nodes, and terms of which the API server alone can say whom they match (`matchLabelKeys`,
 a selector of namespaces). There the scheduler refuses a node that was planned, and the pod is
@@ -15,8 +17,10 @@ Source: core/v1 `PodAffinityTerm`; Kubernetes, pkg/scheduler/framework/plugins/i
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 
+from master.kube.gang_pod import SHARED_VALUES, PartOfJob
 from master.kube.schema.affinity import (
     Affinity,
     LabelSelector,
@@ -25,7 +29,9 @@ from master.kube.schema.affinity import (
     is_met,
 )
 from topo.gangs.annotation_keys import HOSTNAME
+from topo.gangs.job_kinds import kinds
 from topo.model.pod_requests import APART
+from topo.placement.job.request import Kin
 
 _ALL = LabelSelector()
 
@@ -41,6 +47,38 @@ def places_apart(
         if scope and selector is not None and _is_over_hosts(term) and _matches(selector, labels):
             text = repr((scope, _canonical(selector)))
             yield f"{APART}{blake2b(text.encode(), digest_size=8).hexdigest()}"
+
+
+def part_of_job(
+    namespace: str, labels: Mapping[str, str], affinity: Affinity | None
+) -> PartOfJob | None:
+    """Return of which pods a pod may be kept apart, and by which label of nodes it keeps them.
+
+    None for a pod of a job without parts. Its controller writes the term: there has to be no pod
+    that has the label of the kin, with another value than its own. O(terms).
+    """
+    kin = kinds.kin_of(namespace, labels)
+    if kin is None:
+        return None
+    anti = affinity.pod_anti_affinity if affinity is not None else None
+    keys = (
+        term.topology_key
+        for term in (anti.required if anti is not None else ())
+        if _excludes(term, kin)
+    )
+    return _part(kin, next(keys, ""))
+
+
+@lru_cache(maxsize=SHARED_VALUES)
+def _part(kin: Kin, label: str) -> PartOfJob:
+    return PartOfJob(kin, label)
+
+
+def _excludes(term: PodAffinityTerm, kin: Kin) -> bool:
+    selector = term.label_selector
+    return selector is not None and any(
+        each.key == kin.label and each.operator == "Exists" for each in selector.match_expressions
+    )
 
 
 def _scope(term: PodAffinityTerm, namespace: str) -> tuple[str, ...]:

@@ -44,7 +44,9 @@ class KueueCluster(RequestCluster):
         self.api.add(ADMISSION_CHECKS, "other", spec={"controllerName": "example.com/other"})
         self.api.add(KUEUE_FLAVORS, "switchbox-2", spec=OF_BOX)
 
-    def queue(self, name: str, pods: int, gates: str = "", size: str = "16") -> None:
+    def queue(
+        self, name: str, pods: int, gates: str = "", size: str = "16", **stamped: str
+    ) -> None:
         """A job in a queue, and the workload that Kueue makes for it."""
         held = {ADMISSION_GATED_BY: gates} if gates else {}
         job = self.api.add(HELD[0], name, metadata={"namespace": "jobs", "annotations": held})
@@ -56,7 +58,7 @@ class KueueCluster(RequestCluster):
             "controller": True,
         }
         container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
-        asked = {WORDS.size: size} if size else {}
+        asked = {**({WORDS.size: size} if size else {}), **stamped}
         template = {"metadata": {"annotations": asked}, "spec": {"containers": [container]}}
         self.api.add(
             WORKLOADS,
@@ -209,7 +211,10 @@ async def test_one_that_waits_too_long_gives_its_quota_back_and_one_that_asks_no
         cluster.give_quota("chosen", "topo", topologyAssignment={"levels": ["host"]})
         await asyncio.sleep(5)
         assert "whole group" in cluster.check("waits")["message"]
-        for name in ("single", "chosen"):
+        cluster.queue("exclusive", 2, **{WORDS.own_domains: "1x2@rack"})
+        cluster.give_quota("exclusive", "topo")
+        await until(lambda: cluster.check("exclusive").get("state") == "Ready")
+        for name in ("single", "chosen", "exclusive"):
             assert cluster.check(name)["state"] == "Ready"
             assert "podSetUpdates" not in cluster.check(name)
         await asyncio.sleep(WAITING_S)

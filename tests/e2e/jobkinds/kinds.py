@@ -21,6 +21,7 @@ FOLDER = Path(__file__).parents[3] / "examples" / "jobs"
 ALL = 16
 """Pods of a job: it takes all nodes."""
 NAME = "train"
+SWITCHBOX_LABEL = "metax-tech.com/switchbox"
 Pod = Any
 
 
@@ -37,6 +38,7 @@ class Kind:
     returns the merge patch of the job as its user wrote it for so many pods, at least `least`; None
     where the kind does not scale while it runs. A `job` that is a list is of pods that nobody makes
     again. `made_at`: where the objects are that its controller makes of it and the webhook patches.
+    `part`: the part of the job that a pod is of, each in a switchbox of its own.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Kind:
     rank: Callable[[Pod], int] | None = None
     least: int = 12
     made_at: str = ""
+    part: Callable[[Pod], int] | None = None
 
 
 def _label(name: str) -> Callable[[Pod], int]:
@@ -81,6 +84,22 @@ def _rank_in_set(pod: Pod) -> int:
     index = labels["batch.kubernetes.io/job-completion-index"]
     of_driver = 1  # the first of its Jobs, without GPUs
     return 8 * (int(labels["jobset.sigs.k8s.io/job-global-index"]) - of_driver) + int(index)
+
+
+def _exclusive_jobs() -> Any:
+    """Without the driver: JobSet keeps the pods of all its Jobs apart."""
+    job = example("jobset")
+    del job["spec"]["replicatedJobs"][0]
+    prefix = "alpha.jobset.sigs.k8s.io"
+    job["metadata"]["annotations"][f"{prefix}/exclusive-topology"] = SWITCHBOX_LABEL
+    return job
+
+
+def _exclusive_groups() -> Any:
+    job = example("leaderworkerset")
+    prefix = "leaderworkerset.sigs.k8s.io"
+    job["metadata"]["annotations"][f"{prefix}/exclusive-topology"] = SWITCHBOX_LABEL
+    return job
 
 
 def _rank_in_groups(pod: Pod) -> int:
@@ -160,6 +179,24 @@ KINDS: Mapping[str, Kind] = {
             scaled=lambda _, pods: {"spec": {"replicas": pods // 8}},
             rank=_rank_in_groups,
             least=8,
+        ),
+        Kind(
+            name="jobset-exclusive",
+            path="/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
+            job=_exclusive_jobs,
+            program="jobset",
+            rank=lambda pod: _rank_in_set(pod) + 8,
+            part=_label("jobset.sigs.k8s.io/job-index"),
+        ),
+        Kind(
+            name="leaderworkerset-exclusive",
+            path="/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets",
+            job=_exclusive_groups,
+            program="lws",
+            scaled=lambda _, pods: {"spec": {"replicas": pods // 8}},
+            rank=_rank_in_groups,
+            least=8,
+            part=_label("leaderworkerset.sigs.k8s.io/group-index"),
         ),
         Kind(
             name="statefulset",
@@ -248,6 +285,18 @@ def has_gpus(pod: Pod) -> bool:
     return any(GPU in each for each in limits)
 
 
+def mixed_parts(world: World, kind: Kind, pods: Sequence[Pod]) -> list[str]:
+    """The parts that are in several switchboxes, or share one."""
+    if kind.part is None:
+        return []
+    home = homes(world, "switchbox")
+    parts: dict[int, set[object]] = {}
+    for pod in pods:
+        parts.setdefault(kind.part(pod), set()).add(home[pod["spec"]["nodeName"]])
+    used = [box for boxes in parts.values() for box in boxes]
+    return [str(parts)] if len(used) != len(parts) or len({*used}) != len(used) else []
+
+
 def split_pairs(world: World, kind: Kind, pods: Sequence[Pod]) -> list[str]:
     """The pairs that are not in one dragonfly, or not of two pods.
 
@@ -263,7 +312,7 @@ def split_pairs(world: World, kind: Kind, pods: Sequence[Pod]) -> list[str]:
             note = json.loads(pod["metadata"]["annotations"][WORDS.placement])
             pairs.setdefault((note["gang"], note["group"]), []).append(pod)
     nodes = {key: [each["spec"]["nodeName"] for each in pair] for key, pair in pairs.items()}
-    return [
+    return mixed_parts(world, kind, pods) + [
         f"{key}: {found}"
         for key, found in nodes.items()
         if not least <= len({*found}) == len(found) <= 2 or len({home[node] for node in found}) != 1

@@ -15,7 +15,7 @@ from tests.e2e.controlplane.job_controllers import torch_runtime
 from tests.e2e.controlplane.processes import Program
 from tests.e2e.jobkinds.kinds import ALL, NAME, Kind, has_gpus, pod_specs, split_pairs
 from tests.e2e.kueue.queues import FLAVOR, PLAIN, QUEUE_NAME, WORKLOADS
-from tests.e2e.scheduling.jobs import PODS, WORDS
+from tests.e2e.scheduling.jobs import BATCH_JOBS, PODS, WORDS
 from tests.support.waiting import eventually
 from topo.gangs.annotation_keys import ADMISSION_GATED_BY
 from topo.sim.worlds.presets import World
@@ -84,9 +84,12 @@ class Life:
             await eventually(partial(self._is_taken, each))
         await self.is_whole(ALL)
 
-    async def lose_a_pod(self) -> None:
-        """A pod goes while the controller is down; return when all is whole again."""
-        lost = next(each for each in await self.pods() if self._is_bound(each))
+    async def lose_a_pod(self, at: int = 0) -> None:
+        """A pod goes while the controller is down; return when all is whole again.
+
+        `at`: which of the bound ones in the order of names.
+        """
+        lost = [each for each in await self.pods() if self._is_bound(each)][at]
         name = lost["metadata"]["name"]
         if self.program is not None:
             await asyncio.to_thread(self.program.stop, 0.0)
@@ -98,6 +101,23 @@ class Life:
             await eventually(lambda: self._is_gone(name))
             await self.api.create(PODS, next(x for x in job if x["metadata"]["name"] == name))
         await self.is_whole(ALL, without=lost["metadata"]["uid"])
+
+    async def fail(self) -> None:
+        """A Job of a JobSet fails; return when all is whole in the pods of the next attempt."""
+        lost = (await self.pods())[0]
+        labels = lost["metadata"]["labels"]
+        job = f"{BATCH_JOBS}/{labels['batch.kubernetes.io/job-name']}"
+        await self.api.merge(job, {"spec": {"backoffLimit": 0}})
+        await self.api.delete(f"{PODS}/{lost['metadata']['name']}", grace_s=0)
+        await self.is_whole(ALL, without=lost["metadata"]["uid"])
+
+        async def is_next() -> bool:
+            key = "jobset.sigs.k8s.io/restart-attempt"
+            found = [each["metadata"]["labels"][key] for each in await self.pods()]
+            return {*found} == {str(int(labels[key]) + 1)}
+
+        await eventually(is_next)
+        await self.is_whole(ALL)
 
     async def apply_again(self) -> None:
         """The user applies the job once more, unchanged; no stamp goes."""

@@ -58,7 +58,9 @@ UNSCALED = frozenset((kind, scheduler) for kind in ("job", "statefulset") for sc
 """Kueue stops a Job whose size changes, and refuses another number of replicas of a StatefulSet."""
 KEPT = frozenset({("pods", "kueue")})
 """Kueue keeps a deleted pod of a group until the group ends, so none of its name can come again."""
-REFUSED_AGAIN = frozenset(("jobset", scheduler) for scheduler in QUEUES)
+REFUSED_AGAIN = frozenset(
+    (kind, scheduler) for kind in ("jobset", "jobset-exclusive") for scheduler in QUEUES
+)
 """JobSet refuses a list of templates without what Kueue added when it started the job."""
 STEP_S = 90.0
 
@@ -91,6 +93,10 @@ class Cell:
                 cell = (life.kind.name, life.scheduler)
                 if cell not in KEPT:
                     await self._step("pod lost", life.lose_a_pod())
+                if life.kind.part is not None:
+                    await self._step("another lost", life.lose_a_pod(at=3))
+                    if life.kind.program == "jobset":
+                        await self._step("restarted", life.fail())
                 if cell not in REFUSED_AGAIN:
                     await self._step("applied again", life.apply_again())
                 if life.kind.scaled is not None and cell not in UNSCALED:

@@ -3,6 +3,7 @@
 `make e2e-kinds` has all kinds, further schedulers, and masters and controllers that are killed.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
@@ -13,7 +14,16 @@ import yaml
 from aiohttp import ClientSession
 
 from tests.e2e.controlplane.client import Api
-from tests.e2e.jobkinds.kinds import ALL, FOLDER, KINDS, NAME, Kind, example, split_pairs
+from tests.e2e.jobkinds.kinds import (
+    ALL,
+    FOLDER,
+    KINDS,
+    NAME,
+    SWITCHBOX_LABEL,
+    Kind,
+    example,
+    split_pairs,
+)
 from tests.e2e.jobkinds.life import Life
 from tests.e2e.scheduling.admission_master import AdmissionMaster
 from tests.e2e.scheduling.jobs import NODES, PODS, WORDS, homes
@@ -95,6 +105,24 @@ async def test_jobs_that_start_in_an_order_are_whole(
     await life(api, master, world, kind).make()
 
 
+async def test_each_part_of_an_exclusive_job_is_whole_in_a_switchbox_of_its_own(
+    api: Api, master: AdmissionMaster, world: World
+) -> None:
+    """Its controller makes the pods of a part once the first one is bound.
+
+    Before nodes have the label that it names it waits, and says so.
+    """
+    job = life(api, master, world, KINDS["leaderworkerset-exclusive"])
+    made = asyncio.create_task(job.make())
+    await eventually(lambda: _says(job, f"no node has the label {SWITCHBOX_LABEL}"))
+    for node in world.nodes:
+        labels = {SWITCHBOX_LABEL: node.switchbox}
+        await api.merge(f"{NODES}/{node.name}", {"metadata": {"labels": labels}})
+    await made
+    await job.end()
+    await life(api, master, world, KINDS["jobset-exclusive"]).make()
+
+
 async def test_plain_pods_that_name_their_gang_are_a_pair(
     api: Api, master: AdmissionMaster, world: World
 ) -> None:
@@ -104,6 +132,10 @@ async def test_plain_pods_that_name_their_gang_are_a_pair(
     job = life(api, master, world, kind)
     await eventually(lambda: _are(job, 2))
     assert split_pairs(world, kind, await job.pods()) == []
+
+
+async def _says(job: Life, text: str) -> bool:
+    return text in await job.explain()
 
 
 async def _are(job: Life, pods: int) -> bool:

@@ -175,13 +175,6 @@ def test_jobs_that_wait_for_one_without_gpus_are_a_gang(status: str) -> None:
     assert ranks == [None, 0, 1, 2, 3]
 
 
-def test_a_set_with_exclusive_topology_is_left_to_it() -> None:
-    wanted = made.job_set(made.replicated("a", 1, 2))
-    wanted["metadata"]["annotations"]["alpha.jobset.sigs.k8s.io/exclusive-topology"] = "rack"
-    assert "exclusive-topology is set" in made.warnings(wanted)
-    assert all(rank(pod) is None for pod in pods_of_job_set(made.admitted(wanted)))
-
-
 def pods_of_group(found: Any, group: int, revision: str = "5d4f") -> list[Any]:
     """The pods of one group that LeaderWorkerSet 0.9 makes."""
     template = found["spec"]["leaderWorkerTemplate"]

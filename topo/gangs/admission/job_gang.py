@@ -5,6 +5,8 @@ A job becomes none if its user chooses nodes by other means, or if its pods cann
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import gcd
 
 from topo.gangs.admission.claimed import UnknownTemplate, gpus_of
 from topo.gangs.admission.outcome import Rules
@@ -17,11 +19,11 @@ from topo.gangs.job_kinds.templates import (
     field_path,
     too_many_containers,
 )
-from topo.gangs.stamp import Stamp
+from topo.gangs.stamp import MAX_DOMAINS, Stamp, decode_own_domains, encode_own_domains
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
 from topo.model.limits import MAX_PODS_AHEAD
-from topo.placement.job.request import Request, flaw
+from topo.placement.job.request import OwnDomains, Request, flaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,9 @@ class JobGang:
 
     def stamp(self, first_rank: int = 0) -> Stamp:
         """Return the stamp of the pods that begin at this rank."""
-        return Stamp(self.request.pods, first_rank, self.request.pods_per_group)
+        request = self.request
+        size, own = request.pods_per_group, request.own_domains
+        return Stamp(request.pods, first_rank, size, own_domains=own)
 
 
 def gang_of_job(
@@ -83,12 +87,41 @@ def gang_of_job(
     if (refusal := _disorder([each.template for each in members])) is not None:
         return refusal
     pods = sum(each.template.pods for each in members)
-    if not pods:
-        return LeftAlone(f"the job has no pods yet; those that it gets run without {keys.size}")
+    if why := _left_alone(parts, members, keys):
+        return LeftAlone(why)
     most = max(each.gpus for each in members)
-    request = Request(pods=pods, gpus_per_pod=most, group_size=terms.group_size)
+    request = Request(
+        pods=pods,
+        gpus_per_pod=most,
+        group_size=terms.group_size,
+        own_domains=_own_domains(parts, members),
+    )
     misfit = _misfit(request, keys, asked.places[keys.size])
     return misfit or JobGang(terms, members, request, _unlike(members), parts.stamped_kind)
+
+
+def _left_alone(parts: JobParts, members: Sequence[GpuTemplate], keys: AnnotationKeys) -> str:
+    """Return why the job is left alone, now that the templates with GPUs are known; else empty."""
+    if not any(each.template.pods for each in members):
+        return f"the job has no pods yet; those that it gets run without {keys.size}"
+    names = {each.template.name for each in members}
+    for each in parts.own_domains:
+        lacking = [name for name in each.templates if name not in names]
+        if each.label and 0 < len(lacking) < len(each.templates):
+            what = f"the pod of {lacking[0]} chooses the domain of the others and takes no GPUs"
+            return f"{what}, so {keys.size} is left alone; give it some"
+    return ""
+
+
+def _own_domains(parts: JobParts, members: Sequence[GpuTemplate]) -> tuple[OwnDomains, ...]:
+    """Return the runs of ranks that need domains of their own; empty where none does."""
+    names = {each.template.name for each in members}
+    found = tuple(
+        OwnDomains(each.times, each.pods, each.label)
+        for each in parts.own_domains
+        if names.issuperset(each.templates) and each.times and each.pods
+    )
+    return found if any(each.label for each in found) else ()
 
 
 def _own_node(templates: Sequence[Template]) -> str:
@@ -151,7 +184,27 @@ def _misfit(request: Request, keys: AnnotationKeys, where: str) -> Refusal | Non
         below, above = size - size % gpus, size - size % gpus + gpus
         what = f"{keys.size} {size} is not a multiple of the {gpus} GPUs of a pod"
         return Refusal(what, where, f"give {f'{below} or {above}' if below else above}")
-    return flaw(request)
+    return flaw(request) or _crossing(request, where)
+
+
+def _crossing(request: Request, where: str) -> Refusal | None:
+    """Return why groups would be in several domains of their parts' own; None if they are not."""
+    runs, gpus = request.own_domains, request.gpus_per_pod
+    if not runs:
+        return None
+    if decode_own_domains(encode_own_domains(runs), request.pods) is None:
+        domains = sum(each.times for each in runs if each.label)
+        what = (
+            f"{domains} parts of the job need a domain each, by {runs[0].label or runs[-1].label}"
+        )
+        return Refusal(what, where, f"name a label of nodes, and have at most {MAX_DOMAINS} parts")
+    ends = accumulate(each.pods for each in runs for _ in range(each.times))
+    crossed = [end for end in ends if end % request.pods_per_group and end != request.pods]
+    if not crossed:
+        return None
+    fits = gcd(request.pods_per_group, *crossed) * gpus
+    what = f"a group of {request.group_size} GPUs would be in several parts of the job"
+    return Refusal(f"{what}, which have domains of their own", where, f"give {fits}")
 
 
 def _unlike(members: Sequence[GpuTemplate]) -> str:

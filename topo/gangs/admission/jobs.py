@@ -48,6 +48,10 @@ from topo.model.errors import Refusal
 _OF_KUEUE = (
     "{key} is set, by which Kueue chooses nodes, so {size} is left alone; remove one of the two"
 )
+_OF_CONTROLLER = (
+    "exclusive-topology is set, by which the job's controller chooses domains that its scheduler"
+    " does not know, so {size} is left alone; write {way}: nomination"
+)
 
 
 def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> AdmissionOutcome:
@@ -137,7 +141,7 @@ def _stamped(
 ) -> AdmissionOutcome | Refusal | UnknownTemplate | LeftAlone | None:
     """Return the stamps of a job that asks for groups; None if they are still unknown."""
     namespace = str(mapping(job.get("metadata")).get("namespace") or "")
-    gang = gang_of_job(parts, asked, rules, namespace)
+    gang = _gang(parts, asked, rules, namespace)
     if not isinstance(gang, JobGang):
         return gang
     wanted = pod_annotations(gang, asked, rules.keys)
@@ -150,7 +154,7 @@ def _stamped(
         return _sliced(job, parts, asked, rules, gang=gang)
     if is_nominated:
         warnings += uncounted.warnings(gang.templates)
-        held = kueue_slices.held(job, parts, rules)
+        held = () if gang.request.own_domains else kueue_slices.held(job, parts, rules)
         return AdmissionOutcome(
             Result.STAMPED, (*_nominated(job, parts, wanted, rules), *held), warnings
         )
@@ -166,6 +170,18 @@ def _stamped(
     patch += without_copied_group(job, parts, rules.keys)
     warnings += tuple(native_jobs.warnings(gang.request, gang.terms, rules))
     return AdmissionOutcome(Result.STAMPED, patch, warnings)
+
+
+def _gang(
+    parts: JobParts, asked: UserAnnotations, rules: Rules, namespace: str
+) -> JobGang | Refusal | UnknownTemplate | LeftAlone:
+    """Return the gang; a native job is left alone where its controller chooses its domains."""
+    gang = gang_of_job(parts, asked, rules, namespace)
+    if not isinstance(gang, JobGang) or not gang.request.own_domains:
+        return gang
+    if (gang.terms.way or rules.way) is Way.NOMINATION:
+        return gang
+    return LeftAlone(_OF_CONTROLLER.format(size=rules.keys.size, way=rules.keys.way))
 
 
 def _sliced(

@@ -5,8 +5,9 @@ cluster's nodes minus those of pods and holds, and groups are counted domain by 
 
 Why a yes is right: a domain whose nodes have S slots for pods of the gang, counted node by node,
 holds S // k whole groups of k pods, and a smaller last group is counted as a whole one. Only nodes
-whose state is certain count. A no may be wrong: tolerations, pools, preferred groups and limits to
-a kind of group are not judged, and a hold counts again in addition to the pods that use it.
+whose state is certain count. A no may be wrong: tolerations, pools, preferred groups, limits to
+a kind of group and domains of a job's own are not judged, and a hold counts again in addition to
+the pods that use it.
 
 Cost: O(nodes) per gang, O(pods) once.
 
@@ -37,7 +38,7 @@ class Seen:
 def certainly_fits(request: Request, seen: Seen) -> bool:
     """Return whether all groups of the job certainly fit now."""
     is_judged = request.mode is PlacementMode.REQUIRED and request.within is None
-    if not is_judged or request.by_rank:
+    if not is_judged or request.by_rank or request.own_domains or request.kin:
         return False
     pods = min(request.pods_per_group, request.pods)
     needed = -(-request.pods // pods)  # rounded up: a smaller last group counts as a whole one

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from topo.gangs.decisions.by_links import Worth, less_worth
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
+from topo.gangs.decisions.own_domains import nodes_kept_apart, place_in_own_domains
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.decisions.reservation import reservation
 from topo.gangs.decisions.resource_shortage import shortage_in_words
@@ -40,6 +41,7 @@ from topo.placement.view import view_of
 _TIGHT = "gangs: short of other resources"
 _KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "gangs: joining"
 _HELD, _LESS_WORTH = "gangs: held for others of the gang", "gangs: of less worth"
+_APART = "gangs: in domains of other jobs"
 """Owners of what a view counts as booked while a question is answered; no pod or hold has them."""
 
 
@@ -76,6 +78,9 @@ def answer_place(
     # A node that was lost is not held: the check before the gates are opened finds it.
     held = {node: gpus for node, gpus in held.items() if not shortage(without_own, node, gpus)}
     without_own = without_own.with_changes(taken={_HELD: held})
+    if apart := nodes_kept_apart(without_own, asked.occupied):
+        without_own = _with_taken(without_own, _APART, apart)
+    asked = replace(asked, request=replace(asked.request, kin=None))
     if room is not None and worth is None:
         limited = _with_taken(room.limited(without_own), _KEPT, asked.without)
         found = _place_pods(limited, asked)
@@ -93,13 +98,17 @@ def answer_place(
         found = _place_pods(allowed, asked)
     if isinstance(found, Placed):
         return _with_held(found, asked, held)
-    if asked.over is not None:
+    if asked.over is not None and not asked.request.own_domains:
         over = _place_by_evicting(roomy, _as_alike(asked), evictable())
         if over is not None:
             return over
     # For a job that has no room in any case all that is free is counted, also what is kept.
     alone = _place_pods(roomy, asked) if asked.without else found
-    return _refuse(without_own, asked, tight, (found, alone))
+    refused = _refuse(without_own, asked, tight, (found, alone))
+    if not apart:
+        return refused
+    kept = f"{counted(len(apart), 'node')} in domains that other jobs have for themselves"
+    return replace(refused, text=f"{refused.text}; {kept}")
 
 
 def _refuse(
@@ -115,7 +124,7 @@ def _refuse(
     found, alone = answers
     is_behind = isinstance(alone, Placed)
     refused = found if isinstance(alone, Placed) else alone
-    first = () if is_behind else reservation(capacity, _on_nodes_with_room(asked, tight))
+    first = () if is_behind else _reservation(capacity, asked, tight)
     text = refused.text
     if pools := other_pools(capacity, asked.request.eligible):
         text = f"{text}; {pools}"
@@ -134,6 +143,18 @@ def _refuse(
         never=not (is_behind or first),
         ungrouped=not capacity.kinds() and _asks_for_groups(refused),
     )
+
+
+def _reservation(
+    capacity: CapacityView, asked: Place, tight: Mapping[NodeName, Tight]
+) -> tuple[NodeName, ...]:
+    """Return the nodes to reserve: of a job with own domains those that it gets where none runs."""
+    request = _on_nodes_with_room(asked, tight)
+    if not request.own_domains:
+        return reservation(capacity, request)
+    idle = capacity.with_changes(released=tuple(capacity.bookings()))
+    found = _place_pods(idle, replace(asked, request=request, occupied=()))
+    return tuple(dict.fromkeys(found.nodes)) if isinstance(found, Placed) else ()
 
 
 def _as_alike(asked: Place) -> Place:
@@ -196,6 +217,8 @@ def _place_by_evicting(
 
 
 def _place_pods(capacity: CapacityView, asked: Place) -> Placed | NoFit:
+    if asked.request.own_domains:
+        return place_in_own_domains(capacity, asked, _place_pods)
     if asked.request.by_rank:
         return place_unlike(capacity, asked, _place_beside)
     # A whole job gets the engine's objective; parts of one go near their own groups.

@@ -30,6 +30,7 @@ Example: groups of two; ranks 0 and 1 select rack a, ranks 2 and 3 have local di
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from topo.gangs.decisions.matching import matched
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.machine.gang import Member, PodUid
 from topo.gangs.machine.instructions import Place
@@ -300,10 +301,7 @@ def _matched(
     slots: Iterable[tuple[NodeName, int]],
     usable: _Usable,
 ) -> tuple[NodeName, ...] | None:
-    """Return a node for each pod of those with slots, or None: a matching by augmenting paths.
-
-    (Kuhn's; each node has as many seats as slots.)
-    """
+    """Return a node for each pod of those with slots, or None; a node has a seat for each slot."""
     seats = [node for node, free in slots for _ in range(min(free, len(pods)))]
     if len(seats) < len(pods):
         return None
@@ -318,18 +316,5 @@ def _matched(
                 if host is not None and is_eligible(host, eligible)
             ]
         )
-    taken: dict[int, int] = {}
-
-    def seat(pod: int, tried: set[int]) -> bool:
-        for at in able[pod]:
-            if at not in tried:
-                tried.add(at)
-                if at not in taken or seat(taken[at], tried):
-                    taken[at] = pod
-                    return True
-        return False
-
-    if not all(seat(pod, set()) for pod in range(len(able))):
-        return None
-    of_pod = {pod: seats[at] for at, pod in taken.items()}
-    return tuple(of_pod[pod] for pod in range(len(able)))
+    found = matched(able)
+    return tuple(seats[at] for at in found) if found is not None else None

@@ -9,7 +9,9 @@ index of the Job in its replicated job, and the completion index of the pod.
 
 A replicated job that waits until another one is ready comes late; one that waits until another one
 has ended never runs beside it. With `exclusive-topology` JobSet's own webhook refuses all pods but
-the first of a Job until that is bound, and gives them its domain.
+the first of a Job until that is bound, and has them select its domain, in which an anti-affinity of
+the first suffers no pod of another Job of any JobSet of its priority. Where `node-selector` is set
+beside it, each Job selects nodes that its user labelled, and nothing comes late.
 
 Source: sigs.k8s.io/jobset v0.12.0, api/jobset/v1alpha2, pkg/controllers, pkg/webhooks.
 """
@@ -20,13 +22,14 @@ from typing import Any
 from topo.gangs.annotation_keys import COMPLETION_INDEX
 from topo.gangs.job_kinds.batch_job import index_flaw
 from topo.gangs.job_kinds.job_kind import GangName, JobKind, PodFacts
-from topo.gangs.job_kinds.templates import JobParts, Template, Wait, count, field_path
+from topo.gangs.job_kinds.templates import JobParts, Parts, Template, Wait, count, field_path
 from topo.gangs.json_patch import Path, mapping, sequence
 from topo.gangs.machine.gang import gang_of
 
 NAME = "jobset"
 _PREFIX = "jobset.sigs.k8s.io"
 _EXCLUSIVE = f"alpha.{_PREFIX}/exclusive-topology"
+_BY_SELECTOR = f"alpha.{_PREFIX}/node-selector"
 MAX_JOBS = 1000
 """Replicated jobs of a JobSet that are read; an object of a megabyte has no more with GPUs."""
 
@@ -37,10 +40,12 @@ def job_set(found: Mapping[str, Any]) -> JobParts:
     jobs = tuple(map(mapping, sequence(spec.get("replicatedJobs"))[:MAX_JOBS]))
     order = mapping(spec.get("startupPolicy")).get("startupPolicyOrder")
     places = [("spec", "replicatedJobs", at, "template") for at in range(len(jobs))]
+    labels = [_exclusive_label(found, mapping(job.get("template"))) for job in jobs]
+    templates = tuple(_templates(jobs, labels, is_in_order=order == "InOrder"))
     return JobParts(
-        templates=tuple(_templates(jobs, is_in_order=order == "InOrder")),
-        own=_exclusive(found, jobs),
+        templates=templates,
         stamped_kind=NAME,
+        own_domains=tuple(map(_parts, templates, labels)) if any(labels) else (),
         places=tuple(
             (path, _annotations(mapping(job.get("template"))))
             for path, job in zip(places, jobs, strict=True)
@@ -48,13 +53,19 @@ def job_set(found: Mapping[str, Any]) -> JobParts:
     )
 
 
-def _templates(jobs: Sequence[Mapping[str, Any]], *, is_in_order: bool) -> Iterator[Template]:
+def _templates(
+    jobs: Sequence[Mapping[str, Any]], labels: Sequence[str], *, is_in_order: bool
+) -> Iterator[Template]:
     before: list[str] = []
-    for at, job in enumerate(jobs):
+    for at, (job, label) in enumerate(zip(jobs, labels, strict=True)):
         path: Path = ("spec", "replicatedJobs", at, "template", "spec")
         name = str(job.get("name") or at)[:63]
         spec = mapping(mapping(job.get("template")).get("spec"))
         of_job = count(spec.get("completions", spec.get("parallelism", 1)))
+        waits = _in_order(before) if is_in_order else _depends(job, at)
+        if waits is None and label and of_job > 1:
+            where = f"annotation {_EXCLUSIVE}"
+            waits = Wait(frozenset({name}), until_ended=False, where=where, fix="remove it")
         indexed = {"completionMode": "Indexed", **spec, "completions": of_job}
         yield Template(
             path=(*path, "template"),
@@ -63,7 +74,7 @@ def _templates(jobs: Sequence[Mapping[str, Any]], *, is_in_order: bool) -> Itera
             body=mapping(spec.get("template")),
             pods_of_repeat=of_job,
             flaw=index_flaw(indexed, path),
-            waits=_in_order(before) if is_in_order else _depends(job, at),
+            waits=waits,
         )
         before.append(name)
 
@@ -89,11 +100,21 @@ def _depends(job: Mapping[str, Any], at: int) -> Wait | None:
     )
 
 
-def _exclusive(found: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the annotation by which JobSet chooses the domains of its Jobs; empty without it."""
-    templates = (mapping(each.get("template")) for each in jobs)
-    is_set = any(_EXCLUSIVE in _annotations(each) for each in (found, *templates))
-    return f"{_EXCLUSIVE} is set" if is_set else ""
+def _exclusive_label(found: Mapping[str, Any], template: Mapping[str, Any]) -> str:
+    """Return the label of which each Job of a template has a value for itself; empty for none.
+
+    As `labelAndAnnotateObject` of JobSet: the template's own annotation counts before the JobSet's,
+    and the one beside it counts with either.
+    """
+    stated = [each for each in map(_annotations, (template, found)) if _EXCLUSIVE in each]
+    if not stated or any(_BY_SELECTOR in each for each in stated):
+        return ""
+    return str(stated[0][_EXCLUSIVE])
+
+
+def _parts(template: Template, label: str) -> Parts:
+    times = template.pods // max(1, template.pods_of_repeat)
+    return Parts(times, template.pods_of_repeat, label, (template.name,))
 
 
 def _annotations(found: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -117,6 +138,8 @@ JOB_SET = JobKind(
     resource="jobsets",
     index_key=COMPLETION_INDEX,
     repeat_key=f"{_PREFIX}/job-index",
+    part_key=f"{_PREFIX}/job-key",
+    part_scope=f"{_PREFIX}/priority",
     parts=job_set,
     gang=_gang,
 )

@@ -5,7 +5,8 @@ webhook (which objects it reviews, which pods it gates), the gang and the rank o
 of reviews, and the webhooks of the chart, which `tests/helm` checks against the table.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from topo.gangs.job_kinds.batch_job import BATCH_JOB
 from topo.gangs.job_kinds.deployment import DEPLOYMENT
@@ -18,6 +19,7 @@ from topo.gangs.job_kinds.stateful_set import STATEFUL_SET
 from topo.gangs.job_kinds.train_job import TRAIN_JOB
 from topo.gangs.job_kinds.training_operator import MPI_JOB, PYTORCH_JOB
 from topo.gangs.job_kinds.volcano_job import VOLCANO_JOB
+from topo.placement.job.request import Kin
 
 JOB_KINDS: tuple[JobKind, ...] = (
     VOLCANO_JOB,
@@ -31,6 +33,24 @@ JOB_KINDS: tuple[JobKind, ...] = (
     PYTORCH_JOB,
     MPI_JOB,
 )
+
+
+_OF_PARTS = tuple(each for each in JOB_KINDS if each.part_key)
+
+
+def kin_of(namespace: str, labels: Mapping[str, str]) -> Kin | None:
+    """Return the pods from which the controller of a pod may keep it apart; None for none. O(1)."""
+    for kind in _OF_PARTS:
+        if kind.part_key in labels:
+            scope = labels.get(kind.part_scope) if kind.part_scope else namespace
+            return _kin(kind.part_key, scope) if scope is not None else None
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _kin(label: str, scope: str) -> Kin:
+    """Return one value for equal kins: all pods of a namespace share it."""
+    return Kin(label, scope)
 
 
 def job_kind(owners: Iterable[tuple[str, str]]) -> JobKind | None:

@@ -11,8 +11,11 @@ at a restart, so that the pods of two attempts meet only where the set itself is
 label worker-index, which LeaderWorkerSet's own webhook writes, 0 for the leader.
 
 With startupPolicy LeaderReady the workers are made once the leader is ready, so they come late.
-With exclusive-topology they are made once the leader is bound, and get its domain. Deleting one
-gated pod costs the whole group: it is made again under the same names.
+With exclusive-topology they are made once the leader is bound, and select its domain, in which an
+anti-affinity of the leader suffers no pod of another group of its namespace. A leader without GPUs
+would choose the domain before there is a gang; with subgroup-exclusive-topology each subgroup has
+such an affinity: both are left alone. Deleting one gated pod costs the whole group: it is made
+again under the same names.
 
 Source: sigs.k8s.io/lws v0.9.0, api/leaderworkerset/v1, pkg/webhooks/pod_webhook.go,
 pkg/controllers/pod_controller.go.
@@ -22,13 +25,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from topo.gangs.job_kinds.job_kind import GangName, JobKind, PodFacts
-from topo.gangs.job_kinds.templates import JobParts, Template, Wait, count
+from topo.gangs.job_kinds.templates import JobParts, Parts, Template, Wait, count
 from topo.gangs.json_patch import Path, mapping
 from topo.gangs.machine.gang import gang_of
 
 NAME = "leaderworkerset"
 _PREFIX = "leaderworkerset.sigs.k8s.io"
-_EXCLUSIVE = (f"{_PREFIX}/exclusive-topology", f"{_PREFIX}/subgroup-exclusive-topology")
+_EXCLUSIVE = f"{_PREFIX}/exclusive-topology"
+_OF_SUBGROUPS = f"{_PREFIX}/subgroup-exclusive-topology"
 _LEADER = "leader"
 
 
@@ -39,7 +43,9 @@ def leader_worker_set(found: Mapping[str, Any]) -> JobParts:
     size = count(both.get("size", 1))
     path: Path = ("spec", "leaderWorkerTemplate")
     leader, worker = mapping(both.get("leaderTemplate")), mapping(both.get("workerTemplate"))
-    late = _waits(spec)
+    annotations = mapping(mapping(found.get("metadata")).get("annotations"))
+    label = str(annotations.get(_EXCLUSIVE) or "")
+    late = _waits(spec, label)
     if leader:
         first = Template(path=(*path, "leaderTemplate"), name=_LEADER, pods=1, body=leader)
         workers = Template(
@@ -54,15 +60,21 @@ def leader_worker_set(found: Mapping[str, Any]) -> JobParts:
     else:
         path = (*path, "workerTemplate")
         templates = (Template(path=path, name=_LEADER, pods=size, body=worker, waits=late),)
-    annotations = mapping(mapping(found.get("metadata")).get("annotations"))
-    exclusive = [f"{key} is set" for key in _EXCLUSIVE if key in annotations]
-    return JobParts(templates=templates, own=next(iter(exclusive), ""), stamped_kind=NAME)
+    names = tuple(each.name for each in templates)
+    return JobParts(
+        templates=templates,
+        own=f"{_OF_SUBGROUPS} is set" if _OF_SUBGROUPS in annotations else "",
+        stamped_kind=NAME,
+        own_domains=(Parts(1, size, label, names),) if label else (),
+    )
 
 
-def _waits(spec: Mapping[str, Any]) -> Wait | None:
-    if spec.get("startupPolicy") != "LeaderReady":
-        return None
+def _waits(spec: Mapping[str, Any], label: str) -> Wait | None:
     where, fix = "spec.startupPolicy", "set LeaderCreated"
+    if spec.get("startupPolicy") != "LeaderReady":
+        if not label:
+            return None
+        where, fix = f"metadata.annotations[{_EXCLUSIVE}]", "remove it"
     return Wait(frozenset({_LEADER}), until_ended=False, where=where, fix=fix)
 
 
@@ -82,6 +94,7 @@ LEADER_WORKER_SET = JobKind(
     kind="LeaderWorkerSet",
     resource="leaderworkersets",
     index_key=f"{_PREFIX}/worker-index",
+    part_key=f"{_PREFIX}/group-key",
     parts=leader_worker_set,
     gang=_gang,
 )

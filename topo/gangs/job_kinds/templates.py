@@ -74,6 +74,20 @@ class Template:
         return container_count(self.spec)
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Parts of a job, `times` of `pods` each, that each need a domain of their own.
+
+    A domain is the nodes with one value of `label`; empty: these pods need none. `templates` are
+    the names of those that the pods of a part are of.
+    """
+
+    times: int
+    pods: int
+    label: str
+    templates: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobParts:
     """The parts of a job that concern groups: its templates in the order of ranks.
@@ -83,7 +97,8 @@ class JobParts:
     job's annotations. `single` is the template whose pods kube-scheduler binds one by one, unless
     they are of a PodGroup of Kubernetes. `places` are further annotations of the job, each with its
     path, in which its user may ask for groups. `stamped_kind` is the name of a kind whose pods say
-    themselves which gang they are of.
+    themselves which gang they are of. `own_domains` are all of its pods by rank, where some need
+    domains of their own.
     """
 
     templates: tuple[Template, ...]
@@ -94,6 +109,7 @@ class JobParts:
     single: Template | None = None
     places: tuple[tuple[Path, Mapping[str, Any]], ...] = ()
     stamped_kind: str = ""
+    own_domains: tuple[Parts, ...] = ()
 
 
 def count(value: object) -> int:

@@ -6,6 +6,7 @@ is late.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from topo.gangs.machine.gang import GangId, Member, Note, Selection
 from topo.model.conditions.gang_states import GangState
@@ -13,6 +14,13 @@ from topo.model.ids import NodeName
 from topo.model.pod_requests import Amounts
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request
+
+
+class Occupied(NamedTuple):
+    """A node with a pod of the kin of another job; `label`: it keeps others out of its domain."""
+
+    node: NodeName
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +37,8 @@ class Place:
 
     `takes` is what each pod takes of its node beside GPUs. `fewest_gpus`: the least that one takes
     where pods differ, who all count as `request.gpus_per_pod`; else 0.
+
+    `occupied`: where pods of its kin are, which its owner adds where the request has a kin.
 
     `over`: without room, the gang may be planned over pods of a lower priority than this, if none
     of its pods is bound, but not on the nodes of `spoken_for`, on which other gangs are planned;
@@ -50,6 +60,7 @@ class Place:
     over: int | None = None
     spoken_for: tuple[NodeName, ...] = ()
     mixed: bool = False
+    occupied: tuple[Occupied, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

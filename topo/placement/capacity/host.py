@@ -72,6 +72,11 @@ class Host:
         return self.path, self.kinds, self.tiers, self.places
 
     @property
+    def stated_labels(self) -> Labels:
+        """The labels as schedulers see them; `labels` is ahead where the forest is newer."""
+        return self.cluster.labels if self.cluster is not None else self.labels
+
+    @property
     def fixed_facts(self) -> tuple[object, ...]:
         """The facts that no assumption about the host changes."""
         return self.place, self.elsewhere, self.gpus, self.gpu_type, self.labels

@@ -30,6 +30,27 @@ class Toleration:
     effect: str = ""
 
 
+class OwnDomains(NamedTuple):
+    """Runs of ranks, `times` of `pods` each, that need a domain of their own each.
+
+    A domain is the nodes with one value of `label`. Empty: these ranks need none.
+    """
+
+    times: int
+    pods: int
+    label: str
+
+
+class Kin(NamedTuple):
+    """Pods that may have to be in other domains than those of a job: with this label, in a scope.
+
+    The scope is a namespace, or the value of another label.
+    """
+
+    label: str
+    scope: str
+
+
 class OtherGroup(NamedTuple):
     """A group of a fabric that is not the tree's, by its names from the root of that fabric."""
 
@@ -65,6 +86,10 @@ class Request:
     must share one of: of the tree (`switchbox`), or where the tree has none of the kind, of another
     fabric (`leaf`). `by_rank`: where pods may use different nodes, what those of
     each run of ranks may, as (pods, eligibility); `eligible` is then what any may.
+
+    `own_domains`: by rank, the runs of ranks that each have to be in a domain of their own, where
+    no pods of other runs are, nor of other jobs of the `kin`. The engine knows nothing of either:
+    `topo/gangs/decisions/own_domains.py` does.
     """
 
     pods: int
@@ -74,6 +99,8 @@ class Request:
     within: Kind | None = None
     eligible: Eligibility = Eligibility()
     by_rank: tuple[tuple[int, Eligibility], ...] = ()
+    own_domains: tuple[OwnDomains, ...] = ()
+    kin: Kin | None = None
 
     def eligible_of(self, rank: int) -> Eligibility:
         """Return which nodes a pod may use; O(runs of ranks)."""

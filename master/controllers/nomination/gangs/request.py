@@ -69,6 +69,8 @@ def _of_job(
         group_size=terms.group_size,
         mode=terms.mode,
         within=within,
+        own_domains=stamp.own_domains,
+        kin=first.part.kin if first.part is not None else None,
     )
     refusal = flaw(request)
     if refusal is not None:

@@ -14,8 +14,11 @@ async def smallest_change(
     """Return the smallest change that would admit the gang, empty if none is known.
 
     `text` is the reason why the gang waits; the result does not repeat it. The search runs in a
-    thread, one gang at a time.
+    thread, one gang at a time. None is looked for where parts need domains of their own, of which
+    the planner knows nothing.
     """
     request = current_request(gang, clock())
+    if request.own_domains:
+        return ""
     outcome = await planner.explain_outcome(planner.plan(request), None)
     return change_in_words(outcome.advice, text)

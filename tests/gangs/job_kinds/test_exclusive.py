@@ -1,0 +1,166 @@
+"""Jobs with exclusive-topology: which of their parts need domains of their own, and what cannot."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.gangs.admission.patching import WORDS
+from tests.gangs.job_kinds import made
+from topo.gangs.job_kinds import kinds
+from topo.gangs.stamp import (
+    MAX_DOMAINS,
+    Stamp,
+    decode_own_domains,
+    encode_own_domains,
+    read_stamp,
+)
+from topo.model.errors import Refusal
+from topo.placement.job.request import Kin, OwnDomains
+
+OF_SETS = "alpha.jobset.sigs.k8s.io"
+OF_GROUPS = "leaderworkerset.sigs.k8s.io"
+
+
+def exclusive(found: Any, of: str, label: str = "rack", **more: str) -> Any:
+    """The job with the annotation, and others of the same prefix."""
+    found["metadata"]["annotations"][f"{of}/exclusive-topology"] = label
+    found["metadata"]["annotations"] |= {
+        f"{of}/{key.replace('_', '-')}": value for key, value in more.items()
+    }
+    return found
+
+
+def stamps(found: Any) -> list[dict[str, str]]:
+    """The annotations of the pods of each template of an admitted JobSet or LeaderWorkerSet."""
+    spec = made.admitted(found)["spec"]
+    if "replicatedJobs" in spec:
+        templates = [each["template"]["spec"]["template"] for each in spec["replicatedJobs"]]
+    else:
+        templates = [
+            each for key, each in spec["leaderWorkerTemplate"].items() if "Template" in key
+        ]
+    return [each.get("metadata", {}).get("annotations", {}) for each in templates]
+
+
+def own_domains(found: Any) -> list[tuple[str | None, bool]]:
+    """What each template is stamped with, and whether its pods come late."""
+    return [(each.get(WORDS.own_domains), WORDS.is_late in each) for each in stamps(found)]
+
+
+def test_each_job_of_a_set_needs_a_domain_and_its_first_pod_runs_before_the_others() -> None:
+    found = made.job_set(
+        made.replicated("driver", 1, 1, 0),
+        made.replicated("a", 2, 4),
+        made.replicated("b", 1, 2),
+    )
+    of_all = ("2x4@rack,1x2@rack", True)
+    assert own_domains(exclusive(found, OF_SETS)) == [(None, False), of_all, of_all]
+
+
+def test_the_annotation_of_a_replicated_job_counts_for_it_alone_and_before_that_of_the_set() -> (
+    None
+):
+    found = made.job_set(made.replicated("a", 2, 4), made.replicated("b", 1, 2))
+    template = found["spec"]["replicatedJobs"][0]["template"]
+    template["metadata"] = {"annotations": {f"{OF_SETS}/exclusive-topology": "pool"}}
+    assert own_domains(found) == [("2x4@pool,1x2@", True)] * 2
+    assert own_domains(exclusive(found, OF_SETS)) == [("2x4@pool,1x2@rack", True)] * 2
+
+
+def test_a_set_whose_user_labelled_the_nodes_of_each_job_needs_nothing_more() -> None:
+    found = made.job_set(made.replicated("a", 2, 4))
+    assert own_domains(exclusive(found, OF_SETS, node_selector="true")) == [(None, False)]
+
+
+def test_a_group_needs_one_domain_for_its_leader_and_workers() -> None:
+    found = made.leader_worker_set(4, leader_gpus=8)
+    assert own_domains(exclusive(found, OF_GROUPS)) == [("1x4@rack", True)] * 2
+    assert own_domains(exclusive(made.leader_worker_set(4), OF_GROUPS)) == [("1x4@rack", True)]
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (
+            exclusive(made.leader_worker_set(4, leader_gpus=0), OF_GROUPS),
+            "the pod of leader chooses the domain of the others and takes no GPUs",
+        ),
+        (
+            exclusive(made.leader_worker_set(4), OF_GROUPS, subgroup_exclusive_topology="rack"),
+            "subgroup-exclusive-topology is set",
+        ),
+        (
+            exclusive(made.job_set(made.replicated("a", 2, 3)), OF_SETS),
+            "a group of 16 GPUs would be in several parts of the job",
+        ),
+        (
+            exclusive(made.job_set(made.replicated("a", MAX_DOMAINS + 1, 2)), OF_SETS),
+            f"{MAX_DOMAINS + 1} parts of the job need a domain each",
+        ),
+        (
+            exclusive(made.job_set(made.replicated("a", 1, 2)), OF_SETS, "no label"),
+            "name a label of nodes",
+        ),
+    ],
+    ids=["no-gpus", "subgroups", "crossing", "many", "label"],
+)
+def test_what_cannot_have_domains_of_its_own_is_told_and_runs_without_groups(
+    found: Any, told: str
+) -> None:
+    assert told in made.warnings(found)
+    assert all(WORDS.pods not in each for each in stamps(found))
+
+
+def test_a_native_job_is_left_to_its_controller() -> None:
+    found = exclusive(made.job_set(made.replicated("a", 1, 2)), OF_SETS)
+    found["metadata"]["annotations"][WORDS.way] = "native"
+    assert "write metax-tech.com/placement-mode: nomination" in made.warnings(found)
+    assert all(WORDS.pods not in each for each in stamps(found))
+
+
+labels = st.sampled_from(("", "rack", "topology.kubernetes.io/zone"))
+runs = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), labels), min_size=1, max_size=5)
+
+
+@given(runs)
+def test_what_is_stamped_is_read_again(found: list[tuple[int, int, str]]) -> None:
+    own = tuple(OwnDomains(*each) for each in found)
+    pods = sum(times * each for times, each, _ in found)
+    stamp = Stamp(pods, 0, 1, own_domains=own)
+    assert read_stamp(stamp.annotations(WORDS), WORDS) == stamp
+
+
+@pytest.mark.parametrize("text", ["2x4", "2x4@rack,", "2x3@rack", "2x4@no label", "-2x4@rack"])
+def test_any_other_text_is_refused(text: str) -> None:
+    assert decode_own_domains(text, 8) is None
+    annotations = {**Stamp(8, 0, 1).annotations(WORDS), WORDS.own_domains: text}
+    assert isinstance(read_stamp(annotations, WORDS), Refusal)
+
+
+def test_more_domains_than_are_looked_for_are_refused() -> None:
+    most = (OwnDomains(MAX_DOMAINS, 2, "rack"),)
+    assert decode_own_domains(encode_own_domains(most), 2 * MAX_DOMAINS) == most
+    more = (OwnDomains(MAX_DOMAINS + 1, 2, "rack"),)
+    assert decode_own_domains(encode_own_domains(more), 2 * MAX_DOMAINS + 2) is None
+
+
+def test_pods_of_sets_are_apart_by_their_priority_and_pods_of_groups_by_their_namespace() -> None:
+    """As the anti-affinities that JobSet 0.12 and LeaderWorkerSet 0.9 write say it."""
+    of_set = {"jobset.sigs.k8s.io/job-key": "a", "jobset.sigs.k8s.io/priority": "0"}
+    assert kinds.kin_of("one", of_set) == kinds.kin_of("two", of_set)
+    assert kinds.kin_of("one", of_set) != kinds.kin_of(
+        "one", {**of_set, "jobset.sigs.k8s.io/priority": "7"}
+    )
+    assert kinds.kin_of("one", {"jobset.sigs.k8s.io/job-key": "a"}) is None
+    of_group = {f"{OF_GROUPS}/group-key": "a"}
+    assert kinds.kin_of("one", of_group) == Kin(f"{OF_GROUPS}/group-key", "one")
+    assert kinds.kin_of("one", {}) is None
+
+
+def test_a_group_size_that_would_be_in_several_parts_is_told_the_one_that_fits() -> None:
+    for pods, fits in ((3, 8), (6, 16)):
+        found = exclusive(made.job_set(made.replicated("a", 2, pods)), OF_SETS)
+        found["metadata"]["annotations"][WORDS.size] = "32"
+        assert f"give {fits}" in made.warnings(found)

@@ -1,0 +1,365 @@
+"""Places for jobs whose parts each need a domain of their own: the nodes with one value of a label.
+
+So do the groups of a LeaderWorkerSet and the Jobs of a JobSet with `exclusive-topology`. Their
+controllers keep them apart by pod anti-affinity, from each other and from those of other jobs.
+
+Result: places in which the pods of each part are on nodes with one value of its label, where no
+other part and no pod of the kin is; groups are whole. Or a refusal that counts the domains.
+
+How: domains are matched with parts (`matching`), then each part is placed in its own by the engine,
+as pods that select it (`unlike_pods`). A part takes the domain with the fewest free slots that has
+room. First this is tried with the domains inside single groups of the tree, those with the fewest
+free slots first, so that parts are near each other; where the job has to be inside one group of a
+kind, only with what is in each of those. Parts of equal size get their domains in the natural order
+of names.
+
+Why it is right. A part fits in a domain exactly if the domain's free slots, summed over those
+domains of the tree in which a group has to be whole, hold its whole groups beside its smaller one.
+A matching finds domains for all parts if there are any. A part of which pods stay has their domain,
+so has one whose pods select it already. Parts with other labels, and pods without a domain of their
+own, may not use the nodes of a chosen domain: these are left out last, so that such a job may be
+refused that would fit with other domains.
+
+Cost: O(nodes x labels) for the values, O(nodes x tiers) for the slots, and in each try a matching
+of parts with domains. A search of the engine for each part.
+
+Example: racks a (4 nodes free) and b (6), a job of two parts of 4 nodes. The first part gets a, the
+second b. With pods of another such job in b it is refused: 2 racks, 1 with other pods, 1 with room.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, islice, takewhile
+
+from topo.gangs.decisions.matching import matched
+from topo.gangs.decisions.placed import Placed
+from topo.gangs.machine.instructions import Occupied, Place
+from topo.model.ids import GroupPath, NodeName, natural_key
+from topo.model.nearest import did_you_mean
+from topo.model.words import counted, listed
+from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.host import Host
+from topo.placement.capacity.other_fabrics import group_of
+from topo.placement.job.plan import FitTest, NoFit
+from topo.placement.job.request import Eligibility, PlacementMode, Request
+from topo.placement.view import view_of
+
+MOST_TRIES = 8
+"""Choices of domains that are tried: another one helps only pods that select nodes besides."""
+PlacePods = Callable[[CapacityView, Place], Placed | NoFit]
+_Domain = tuple[str, str]
+"""A label and its value."""
+_Slots = Counter[int]
+"""Free slots by domain of the tier in which groups have to be whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PartPods:
+    """The wanted pods of one part; `value`: the domain that it has, None where it has none yet."""
+
+    number: int
+    label: str
+    pods: int
+    eligible: Eligibility
+    value: str | None
+
+    @property
+    def size(self) -> tuple[str, int, Eligibility]:
+        """Equal for parts that may change places."""
+        return self.label, self.pods, self.eligible
+
+
+def nodes_kept_apart(capacity: CapacityView, occupied: Iterable[Occupied]) -> list[NodeName]:
+    """Return the nodes of domains that other jobs keep for themselves; O(nodes x labels)."""
+    labels = {each.label for each in occupied if each.label}
+    if not labels:
+        return []
+    values = {label: _values(capacity, label) for label in labels}
+    closed = {(each.label, values[each.label].get(each.node)) for each in occupied if each.label}
+    return [
+        host.name
+        for host in capacity.hosts()
+        if any(pair in closed for pair in host.stated_labels if pair[0] in labels)
+    ]
+
+
+def place_in_own_domains(
+    capacity: CapacityView, asked: Place, place_pods: PlacePods
+) -> Placed | NoFit:
+    """Return places for the wanted pods; `place_pods` places pods that select different nodes."""
+    question = _Question(capacity, asked)
+    if (unknown := question.unknown_label()) is not None:
+        return unknown
+    kept = capacity.host(asked.kept[0][1]) if asked.kept else None
+    stated = kept.gpu_type if kept is not None else asked.request.eligible.gpu_type
+    first: NoFit | None = None
+    for gpu_type in (capacity.gpu_types() or ("",)) if stated is None else (stated,):
+        for chosen in islice(question.choices(gpu_type), MOST_TRIES):
+            found = place_pods(capacity, question.narrowed(gpu_type, chosen))
+            if isinstance(found, Placed):
+                return found
+            first = first or found
+    return first or question.refusal()
+
+
+class _Question:
+    """One question: its parts, and the domains that other pods are in."""
+
+    def __init__(self, capacity: CapacityView, asked: Place) -> None:
+        self._capacity, self._asked = capacity, asked
+        request = asked.request
+        runs = [run for run in request.own_domains for _ in range(run.times)]
+        self._labels = [run.label for run in runs]
+        self._of_rank = [at for at, run in enumerate(runs) for _ in range(run.pods)]
+        self._base = [each for pods, each in request.by_rank for _ in range(pods)]
+        self._values = {each: _values(capacity, each) for each in {*self._labels} if each}
+        self._kept = {(self._part(rank), node) for rank, node in asked.kept}
+        self._parts = tuple(self._wanted())
+        self._used = self._domains_in_use()
+        self._ahead = frozenset(
+            host.name
+            for host in capacity.hosts()
+            if any(
+                pair not in host.stated_labels for pair in host.labels if pair[0] in self._values
+            )
+        )
+        """Nodes that are in another domain by the tree than by the label that schedulers see."""
+
+    def _part(self, rank: int) -> int:
+        """Return the number of the part that a rank is of; -1 beyond what was stated."""
+        return self._of_rank[rank] if rank < len(self._of_rank) else -1
+
+    def _eligible(self, rank: int) -> Eligibility:
+        return self._base[rank] if rank < len(self._base) else self._asked.request.eligible
+
+    def _wanted(self) -> Iterator[_PartPods]:
+        """Yield the parts with a domain of their own of which pods are wanted."""
+        stay = {part: node for part, node in self._kept if self._capacity.host(node) is not None}
+        by_part = sorted(self._asked.wanted, key=lambda pod: self._part(pod.rank))
+        for number, pods in groupby(by_part, key=lambda pod: self._part(pod.rank)):
+            label = self._labels[number] if number >= 0 else ""
+            if not label:
+                continue
+            members = list(pods)
+            eligible = [self._eligible(pod.rank) for pod in members]
+            value = self._values[label].get(stay[number]) if number in stay else None
+            selected = (dict(each.selector).get(label) for each in eligible)
+            value = value or next(filter(None, selected), None)
+            yield _PartPods(number, label, len(members), eligible[0], value)
+
+    def _domains_in_use(self) -> Mapping[_Domain, set[int]]:
+        """Return the parts that are in a domain: of other jobs (-2), and of pods that stay."""
+        there = [(-2, each.node) for each in self._asked.occupied]
+        found: dict[_Domain, set[int]] = {}
+        for part, node in (*there, *self._kept):
+            for label, values in self._values.items():
+                if node in values:
+                    found.setdefault((label, values[node]), set()).add(part)
+        return found
+
+    def unknown_label(self) -> NoFit | None:
+        """Return the refusal of a job that names a label which no node has."""
+        missing = next((each.label for each in self._parts if not self._values[each.label]), "")
+        if not missing:
+            return None
+        known = _parting_labels(self._capacity.hosts())
+        fix = did_you_mean(missing, known, f"those that part nodes are {listed(known) or 'none'}")
+        text = (
+            f"no node has the label {missing}, of which parts of the job need a value each; {fix}"
+        )
+        return self._no_fit(text, 0)
+
+    def choices(self, gpu_type: str) -> Iterator[dict[int, _Domain]]:
+        """Yield the domains of the parts in single groups of the tree, then anywhere."""
+        fixed = {part.number: (part.label, part.value) for part in self._parts if part.value}
+        free = [part for part in self._parts if not part.value]
+        if not free:
+            yield fixed
+            return
+        rooms = {size: self._rooms(size, gpu_type) for size in dict.fromkeys(p.size for p in free)}
+        scopes = Counter[Hashable]()
+        for of_size in rooms.values():
+            for scope, domains in of_size.items():
+                scopes[scope] += sum(slots.total() for slots in domains.values())
+        for scope, _ in sorted(scopes.items(), key=lambda each: (each[1], repr(each[0]))):
+            able = {size: self._able(of[scope], size) for size, of in rooms.items() if scope in of}
+            found = matched([able.get(part.size, []) for part in free])
+            if found is not None:
+                yield fixed | _in_order(free, found)
+
+    def _rooms(
+        self, size: tuple[str, int, Eligibility], gpu_type: str
+    ) -> Mapping[Hashable, Mapping[str, _Slots]]:
+        """Return the free slots of each value of a label, in each group that may hold the job."""
+        label, _, eligible = size
+        request = replace(self._asked.request, eligible=eligible, by_rank=()).on_type(gpu_type)
+        capacity, view = self._capacity, view_of(self._capacity, request, gpu_type)
+        of = view.layout.of[view.shape.whole_in]
+        slots, _ = capacity.slots_per_node(range(len(view.layout.domains)), view.usable)
+        values = self._values[label]
+        scopes = self._scopes(values)
+        found: dict[Hashable, dict[str, _Slots]] = {}
+        for node, free in slots:
+            host = capacity.host(node)
+            if host is None or node not in values:
+                continue
+            for scope in scopes(host):
+                domains = found.setdefault(scope, {})
+                domains.setdefault(values[node], Counter())[of[capacity.domain_of(node)]] += free
+        return found
+
+    def _scopes(self, values: Mapping[NodeName, str]) -> Callable[[Host], Iterable[Hashable]]:
+        """Return what returns the groups of a host in one of which all parts are looked for.
+
+        They hold all of its domain, or where a kind is asked for, what the group has of it.
+        """
+        kind, kinds = self._asked.request.within, self._capacity.kinds()
+        if kind is None:
+            shared = self._shared_paths(values)
+            return lambda host: shared[values[host.name]]
+        stay = (self._capacity.host(node) for _, node in self._kept)
+        homes = {group_of(host, kind, kinds) for host in stay if host is not None}
+
+        def inside(host: Host) -> Iterator[Hashable]:
+            home = group_of(host, kind, kinds)
+            if home is not None and (not homes or home in homes):
+                yield home
+
+        return inside
+
+    def _shared_paths(self, values: Mapping[NodeName, str]) -> Mapping[str, list[GroupPath]]:
+        """Return the groups that hold all nodes of each domain, the whole tree included."""
+        paths: dict[str, list[GroupPath]] = {}
+        for node, value in values.items():
+            if (host := self._capacity.host(node)) is not None:
+                paths.setdefault(value, []).append(host.path)
+        found: dict[str, list[GroupPath]] = {}
+        for value, each in paths.items():
+            levels = takewhile(lambda level: len(set(level)) == 1, zip(*each, strict=False))
+            shared = tuple(name for name, *_ in levels)
+            found[value] = [GroupPath(shared[:depth]) for depth in range(len(shared) + 1)]
+        return found
+
+    def _able(
+        self, domains: Mapping[str, _Slots], size: tuple[str, int, Eligibility]
+    ) -> list[_Domain]:
+        """Return the domains with room for a part, those with the fewest free slots first."""
+        label, pods, _ = size
+        found = [
+            (slots.total(), natural_key(value), value)
+            for value, slots in domains.items()
+            if (label, value) not in self._used and _holds(slots, pods, self._asked.request)
+        ]
+        return [(label, value) for *_, value in sorted(found)]
+
+    def narrowed(self, gpu_type: str, chosen: Mapping[int, _Domain]) -> Place:
+        """Return the question with pods that select the domains of their parts, and no others."""
+        request = self._asked.request
+        domains = {*chosen.values()}
+        for part, node in self._kept:
+            label = self._labels[part] if part >= 0 else ""
+            if label and node in self._values[label]:
+                domains.add((label, self._values[label][node]))
+        outside = {label: self._nodes_of(domains, label) for label in ("", *self._values)}
+        ranks = range(request.pods)
+        each = [self._in_domain(rank, chosen, outside) for rank in ranks]
+        runs = tuple((len([*same]), eligible) for eligible, same in groupby(each))
+        plain = replace(request, by_rank=runs, own_domains=(), kin=None)
+        return replace(self._asked, request=plain.on_type(gpu_type), occupied=())
+
+    def _nodes_of(self, domains: Collection[_Domain], label: str) -> frozenset[NodeName]:
+        """Return the nodes of domains by other labels than this one."""
+        return frozenset(
+            node
+            for other, values in self._values.items()
+            if other != label
+            for node, value in values.items()
+            if (other, value) in domains
+        )
+
+    def _in_domain(
+        self,
+        rank: int,
+        chosen: Mapping[int, _Domain],
+        outside: Mapping[str, frozenset[NodeName]],
+    ) -> Eligibility:
+        base, part = self._eligible(rank), self._part(rank)
+        if part not in chosen:
+            return replace(base, exclude=base.exclude | outside[""])
+        domain = chosen[part]
+        selector = tuple(sorted({*base.selector, domain}))
+        left_out = base.exclude | outside[domain[0]] | self._ahead
+        return replace(base, selector=selector, exclude=left_out)
+
+    def refusal(self) -> NoFit:
+        """Return the refusal of a job for whose parts there are not enough domains with room."""
+        free = [part for part in self._parts if not part.value]
+        largest = max(free, key=lambda part: part.pods)
+        alike = [part for part in free if part.label == largest.label]
+        domains = {*self._values[largest.label].values()}
+        used = [value for value in domains if (largest.label, value) in self._used]
+        able: list[_Domain] = []
+        most = 0
+        for gpu_type in self._capacity.types_for(self._asked.request.eligible):
+            for rooms in self._rooms(largest.size, gpu_type).values():
+                able = max(able, self._able(rooms, largest.size), key=len)
+                most = max([most, *(slots.total() for slots in rooms.values())])
+        gpus = self._asked.request.gpus_per_pod
+        text = (
+            f"{counted(len(alike), 'part')} of up to {counted(largest.pods, 'pod')} of {gpus} GPUs"
+            f" need a value of {largest.label} each for themselves: of {len(domains)} there"
+            f" {'are' if len(used) != 1 else 'is'} {len(used)} with pods of other parts or jobs,"
+            f" and {len(able)} with room in whole groups; most free in one: {most * gpus} GPUs"
+        )
+        return self._no_fit(text, len(able), len(alike))
+
+    def _no_fit(self, text: str, available: int, needed: int = 1) -> NoFit:
+        missing = max(0, needed - available)
+        numbers = {"needed": needed, "available": available, "missing": missing}
+        return NoFit(self._asked.request, FitTest.SPAN, numbers, text)
+
+
+def _values(capacity: CapacityView, label: str) -> Mapping[NodeName, str]:
+    """Return the value of a label on each host that has it; O(nodes x labels)."""
+    return {
+        host.name: value
+        for host in capacity.hosts()
+        for key, value in host.stated_labels
+        if key == label
+    }
+
+
+def _holds(slots: _Slots, pods: int, request: Request) -> bool:
+    """Return whether domains with these slots hold so many pods in whole groups; O(domains)."""
+    if request.mode is not PlacementMode.REQUIRED:
+        return slots.total() >= pods
+    size = request.pods_per_group
+    whole, rest = divmod(pods, size)
+    groups = sum(free // size for free in slots.values())
+    if not rest:
+        return groups >= whole
+    beside = [free % size < rest for free in slots.values() if free >= rest]
+    return bool(beside) and groups - min(beside) >= whole
+
+
+def _in_order(parts: Sequence[_PartPods], domains: Sequence[_Domain]) -> dict[int, _Domain]:
+    """Return the domains by part: parts of one size get theirs in natural order, by rank."""
+    of_size: dict[object, list[tuple[_PartPods, _Domain]]] = {}
+    for part, domain in zip(parts, domains, strict=True):
+        of_size.setdefault(part.size, []).append((part, domain))
+    found: dict[int, _Domain] = {}
+    for alike in of_size.values():
+        ordered = sorted((domain for _, domain in alike), key=lambda each: natural_key(each[1]))
+        found |= {part.number: each for (part, _), each in zip(alike, ordered, strict=True)}
+    return found
+
+
+def _parting_labels(hosts: Sequence[Host]) -> list[str]:
+    """Return the labels with several values that each have several nodes, fewest values first."""
+    values: dict[str, set[str]] = {}
+    for host in hosts:
+        for key, value in host.stated_labels:
+            values.setdefault(key, set()).add(value)
+    found = {key: len(each) for key, each in values.items() if 1 < len(each) < len(hosts)}
+    return sorted(found, key=lambda key: (found[key], key))
