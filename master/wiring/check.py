@@ -65,6 +65,8 @@ class CheckedPlan:
     counts: Mapping[CableVerdict, int]
     cost: CableCost
     body: bytes
+    unjoined: tuple[str, ...] = ()
+    """That the names of the plan are not those that are seen."""
 
     @property
     def wrong(self) -> Mapping[CableVerdict, int]:
@@ -194,23 +196,25 @@ class WiringCheck:
             if isinstance(found, Refusal):
                 return found
             costs = costs_of(document, jobs, seen)
+            notes = (*found.unjoined, *plan.notes, *seen.notes)
             body = orjson.dumps(
-                wiring_document(
-                    Compared(found, (*plan.notes, *seen.notes), costs.of), most_cables=MOST_CABLES
-                )
+                wiring_document(Compared(found, notes, costs.of), most_cables=MOST_CABLES)
             )
             cost = costs.total(found.findings)
-            return CheckedPlan(found.planned, found.right, counts(found), cost, body)
+            return CheckedPlan(
+                found.planned, found.right, counts(found), cost, body, found.unjoined
+            )
 
         return compared
 
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
         """The warning of cables that are not as planned."""
-        if self.last is None or not self.last.wrong:
+        if self.last is None:
             return ()
         condition = MasterCondition.CABLES_DIFFER
-        return (WarningDocument.of(condition, _say(self.last), condition.step),)
+        texts = (*self.last.unjoined, *([_say(self.last)] if self.last.wrong else []))
+        return tuple(WarningDocument.of(condition, text, condition.step) for text in texts)
 
 
 def _say(last: CheckedPlan) -> str:

@@ -264,3 +264,26 @@ def test_a_port_in_two_cables_under_two_words_is_refused(*, is_planned: bool, wh
     assert isinstance(found, Refusal)
     assert found.where == where
     assert "in two cables" in found.what
+
+
+@pytest.mark.parametrize("renamed", ["node", "gpu", "leaf", ""])
+def test_a_plan_whose_names_are_not_those_of_the_fabric_moves_nothing(renamed: str) -> None:
+    """Of the vendor's nodes, of hosts, of leaves, of everything; what else is planned is judged."""
+    now = fabric(0 if renamed == "node" else 16, 2, 2)
+    if renamed != "node":
+        swapped(now, len(now) - 2, len(now) - 1)
+    wanted = [
+        tuple(
+            End(f"H-{end.device}", end.port) if end.device.startswith(renamed) else end
+            for end in ends
+        )
+        for ends in fabric(0 if renamed == "node" else 16, 2, 2)
+    ]
+    found = compared(plan([(one, other) for one, other in wanted]), seen(now))
+    told = [each for each in found.findings if each.verdict != "unseen"]
+    assert [each.verdict for each in told] == (["swap"] if renamed == "gpu" else [])
+    (said,) = found.unjoined
+    names = {"leaf": "H-leaf-0-0 and H-leaf-0-1", "node": "H-node-1 and H-node-2"}
+    assert f"as {names.get(renamed, 'H-gpu-000 and H-gpu-001')}, where it has " in said
+    one = compared(plan([(one, other) for one, other in wanted[:1]]), seen(now))
+    assert not one.unjoined

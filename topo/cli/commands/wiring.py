@@ -114,4 +114,6 @@ def _compared(
             jobs = connection.ask(connection.target_to_read(options), fetch_jobs)
             costs = costs_of(document, jobs, there)
     found = reading.or_error(compare(planned, there), plan)
-    return Compared(found, (*planned.notes, *there.notes), None if costs is None else costs.of)
+    return Compared(
+        found, (*found.unjoined, *planned.notes, *there.notes), None if costs is None else costs.of
+    )

@@ -29,7 +29,8 @@ exchange the plugs in 1 and 2. The chain 3-c-4: the plug of c is in 4, move it t
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise, zip_longest
@@ -45,7 +46,11 @@ from topo.diagnosis.wiring.seen import (
 from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked
 from topo.model.errors import Refusal
 from topo.model.fabric import SLOWER
+from topo.model.ids import natural_key
+from topo.model.words import counted, listed
 
+_FEWEST = 3
+"""A cable or two at a device of another name: it was exchanged, and the plan not yet told."""
 _DOUBLED = "give a dump of one moment, in which no two ports of a device have one name"
 
 
@@ -105,11 +110,15 @@ class CableFinding:
 
 @dataclass(frozen=True, slots=True)
 class CableComparison:
-    """The findings, and how many cables of the plan are there as planned."""
+    """The findings, and how many cables of the plan are there as planned.
+
+    `unjoined` says in words that the names of the plan are not those that are seen.
+    """
 
     findings: tuple[CableFinding, ...]
     planned: int
     right: int
+    unjoined: tuple[str, ...] = ()
 
 
 class _Edge(NamedTuple):
@@ -140,6 +149,11 @@ def compare(plan: CablePlan, seen: SeenCables) -> CableComparison | Refusal:
     planned = [_Edge((each.one, each.other), planned=each) for each in in_words.cables]
     there = [_Edge((names.key(each.one), names.key(each.other)), seen=each) for each in seen.cables]
     there = [edge for edge in there if edge.ends[0] != edge.ends[1]]  # a loopback plug is no cable
+    unjoined = _find_unjoined(planned, there, seen.devices - seen.hosts)
+    count, dropped = len(planned), set(map(id, unjoined.edges))
+    planned, there = (
+        [edge for edge in edges if id(edge) not in dropped] for edges in (planned, there)
+    )
     wanted = {end: edge for edge in planned for end in edge.ends}
     found: dict[End, _Edge] = {}
     for edge in there:
@@ -150,7 +164,7 @@ def compare(plan: CablePlan, seen: SeenCables) -> CableComparison | Refusal:
     judge = _Judge(
         wanted, seen.covers, *({*map(names.key, ends)} for ends in (seen.dark, seen.lit))
     )
-    findings: list[CableFinding] = []
+    findings = [_unjoined(edge) for edge in unjoined.edges if edge.planned is not None]
     right: list[_Edge] = []
     done: set[End] = set()
     for edge in (*planned, *there):
@@ -170,7 +184,65 @@ def compare(plan: CablePlan, seen: SeenCables) -> CableComparison | Refusal:
         else:
             findings += judge.chain(chain)
     findings += _slow(right)
-    return CableComparison(tuple(findings), len(planned), len(right))
+    return CableComparison(tuple(findings), count, len(right), unjoined.notes)
+
+
+class _Unjoined(NamedTuple):
+    """Cables at devices that have other names in the plan than those that are seen.
+
+    Each would be at a wrong end, and each move mean nothing. None of their other ends is in a cable
+    of the other side, so without them the others are judged as before.
+    """
+
+    edges: tuple[_Edge, ...]
+    notes: tuple[str, ...]
+
+
+def _find_unjoined(
+    planned: Sequence[_Edge], there: Sequence[_Edge], switches: AbstractSet[str]
+) -> _Unjoined:
+    """Return the cables where the plan has a name that is not seen, and a port one not planned.
+
+    Judged apart for switches and for others, and only where nine of ten are so. If no name at all
+    is in both, that is told, and no cable is anywhere.
+    """
+    wanted, found = (
+        {end.device for edge in edges for end in edge.ends} for edges in (planned, there)
+    )
+    at = {end: edge for edge in there for end in edge.ends}
+    odd: dict[bool, list[tuple[_Edge, str, str]]] = {False: [], True: []}
+    number = Counter[bool]()
+    for edge in planned:
+        for near in edge.ends:
+            actual = at[near].far(near).device if near in at else UNNAMED
+            if not actual.startswith(UNNAMED):
+                kind, name = actual in switches, edge.far(near).device
+                number[kind] += 1
+                if name not in found and actual not in wanted:
+                    odd[kind] += ((each, name, actual) for each in (edge, at[near]))
+    edges, notes = list[_Edge](), list[str]()
+    for kind, several in odd.items():
+        count = len(several) // 2
+        if count >= _FEWEST and 10 * count >= 9 * number[kind]:
+            edges += (edge for edge, _, _ in several)
+            planned_names, others = {each[1] for each in several}, {each[2] for each in several}
+            notes.append(_other_names(planned_names, others))
+    named = {name for name in found if not name.startswith(UNNAMED)}
+    if len(planned) >= _FEWEST and named and not wanted & (named | switches):
+        notes.append(_other_names(wanted, named))
+    return _Unjoined(tuple(edges), tuple(notes))
+
+
+def _other_names(wanted: AbstractSet[str], found: AbstractSet[str]) -> str:
+    here, seen = (listed(sorted(each, key=natural_key)[:2]) for each in (wanted, found))
+    fix = "call them in the plan as the fabric does; till then nothing is said of their cables"
+    what = f"unknown to the fabric: {counted(len(wanted), 'name')} of the plan, as {here}"
+    return f"{what}, where it has {seen}; {fix}"
+
+
+def _unjoined(edge: _Edge) -> CableFinding:
+    text = "the plan calls a device at its ends otherwise than the fabric does"
+    return CableFinding(CableVerdict.UNSEEN, (CableState(*edge.ends, None, edge.planned),), text)
 
 
 def _chain(start: _Edge, wanted: _Ends, found: _Ends) -> list[_Edge]:
