@@ -137,6 +137,24 @@ def test_gangs_stand_in_the_order_of_their_turns_with_why_each_waits(
 
 
 @pytest.mark.usefixtures("cluster")
+def test_a_gang_on_nodes_that_failed_together_says_so_and_the_problem_names_their_group(
+    page: Page, demo: RunningDemo
+) -> None:
+    group, nodes = "switchbox-sample1", list(NODES)
+    wrong = {"severity": "wrong", "code": "nodes-failed-together", "subject": group, "since_s": 1.0}
+    wrong |= {"what": "they failed", "next_step": "look", "subjects": [group, *nodes]}
+    told = {**demo.document("/v1/findings"), "findings": [wrong | {"jobs": ["default.runs"]}]}
+    page.route("**/v1/findings**", lambda route: route.fulfill(json=told))
+    page.reload()
+    expect(page.locator("#problems .subject")).to_have_text(group)
+    runs = page.locator("#gangs .gangs li").filter(has_text="default/runs")
+    expect(runs).to_contain_text("Its nodes have a problem")
+    expect(page.locator("#gangs .gangs li").filter(has_text="a problem")).to_have_count(1)
+    page.locator("#problems .finding button").click()
+    expect(page.locator("#why h2")).to_contain_text(group)
+
+
+@pytest.mark.usefixtures("cluster")
 def test_a_gang_that_is_clicked_is_lit_in_the_forest_and_has_an_address(
     page: Page,
 ) -> None:

@@ -213,6 +213,7 @@ export const ENGLISH = {
   gang: "Gang",
   gangs: "Gangs",
   gangs_n: "{n} waiting, {m} placed",
+  at_risk: "Its nodes have a problem, which stands above.",
   no_gangs: "No job asks for groups.",
   gangs_of: "The gangs as they were at {clock}.",
   job_text: "{pods} pods of {gpus} GPUs",

@@ -91,7 +91,7 @@ function tickGangs() {
 function showGangs() {
   const is_none = gangs.known === NOTHING || gangs.known.off !== null;
   byId("gangs").hidden = is_none || past.then !== null;
-  refill(byId("gangs"), gangList(gangs.known));
+  refill(byId("gangs"), gangList(gangs.known, picture?.findings ?? []));
   if (placeOf(location.hash).kind === "gang") showPanel();
 }
 
@@ -131,7 +131,8 @@ function goTo(finding) {
   map.goTo(finding.subjects);
   const node = finding.subjects.find((name) => picture?.nodes.has(name));
   const group = finding.subjects.find((name) => picture?.groups.has(name));
-  if (node !== undefined) location.hash = hashOf("node", node);
+  const is_of_group = group !== undefined && group === finding.subject;
+  if (node !== undefined && !is_of_group) location.hash = hashOf("node", node);
   else if (group !== undefined) location.hash = hashOf("group", group);
 }
 

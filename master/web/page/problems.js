@@ -146,8 +146,13 @@ function item(finding, nth, act) {
   );
 }
 
-/** @param {Api.Finding} finding */
+/**
+ * Where it is: what the master names, such as one group, or the first of the nodes that it lists.
+ * @param {Api.Finding} finding
+ */
 function subject({ subject: where, subjects }) {
   const more = subjects.length - NAMED;
-  return more > 0 ? `${subjects.slice(0, NAMED).join(", ")} +${more}` : where;
+  return more > 0 && where.startsWith(`${subjects[0]},`)
+    ? `${subjects.slice(0, NAMED).join(", ")} +${more}`
+    : where;
 }

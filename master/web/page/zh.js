@@ -211,6 +211,7 @@ export const CHINESE = {
   gang: "作业组",
   gangs: "作业组",
   gangs_n: "等待 {n} 个，已放置 {m} 个",
+  at_risk: "它的节点有问题，见上方。",
   no_gangs: "没有作业要求成组。",
   gangs_of: "作业组为 {clock} 时的状态。",
   job_text: "{pods} 个 Pod，各 {gpus} 个 GPU",
