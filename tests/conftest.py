@@ -46,6 +46,37 @@ LONGEST = (
 )
 """Files and folders of minutes: begun last, one of them would be waited for by an idle core."""
 
+UNTRACED = (
+    "tests/admission/test_mutated_reviews.py",
+    "tests/bench/test_placement_plans.py",
+    *(f"tests/controllers/nomination/test_{name}.py" for name in ("killed", "leaving_gangs")),
+    "tests/diagnosis/wiring/test_miswired.py",
+    *(
+        f"tests/discovery/test_{name}.py"
+        for name in ("consistency", "machine", "properties", "several_sources", "vanished_facts")
+    ),
+    *(
+        f"tests/discovery/groups/test_{name}.py"
+        for name in ("fabric_worlds", "large_fabrics", "rails")
+    ),
+    "tests/discovery/suspicion/test_switches.py",
+    *(
+        f"tests/gangs/test_{name}.py"
+        for name in ("every_order", "head", "late_pods", "random_life", "replay")
+    ),
+    "tests/kube/sources/test_cluster_capacity.py",
+    *(
+        f"tests/parse/test_{name}.py"
+        for name in ("any_text", "prefixes", "shared_probes", "variants")
+    ),
+    "tests/parse/nvidia/test_wild_nvlink_and_logs.py",
+    "tests/placement/advice/test_advice.py",
+    "tests/placement/capacity/test_with_changes.py",
+    *(f"tests/placement/test_{name}.py" for name in ("churn", "clusters")),
+)
+"""Files whose many examples run the lines of other tests again: tracing doubles their time, and
+the floors of coverage hold without it."""
+
 _BY_SPEED = (HealthCheck.too_slow,)
 """The health checks that measure time. A property that names its own list names these, too."""
 
@@ -93,10 +124,13 @@ def _names_its_mark(file: Path) -> bool:
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Refuses a mark that its file does not show: the long suites collect the files that name one.
 
-    Folders are marked later, by their conftest, and collected by name (`E2E` of the Makefile).
+    Also marks what is not traced. Folders are marked later, by their conftest, and collected by
+    name (`E2E` of the Makefile).
     """
     if any(map(item.get_closest_marker, ("slow", "e2e"))) and not _names_its_mark(item.path):
         raise pytest.UsageError(f"{item.nodeid} is slow or e2e: write `mark.…` into its file")
+    if item.nodeid.partition("::")[0] in UNTRACED:
+        item.add_marker("no_cover")
 
 
 def _folder(unit: str) -> str:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, NamedTuple
@@ -115,8 +116,9 @@ def objects(text: str) -> list[dict[str, Any]]:
     return [each for each in yaml.load_all(text, yaml.CSafeLoader) if each is not None]
 
 
+@cache
 def golden(case: str) -> list[dict[str, Any]]:
-    """The objects of a kept rendering."""
+    """The objects of a kept rendering, read once: who changes them takes a copy."""
     return objects((GOLDEN / f"{case}.yaml").read_text())
 
 
