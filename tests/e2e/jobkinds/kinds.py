@@ -86,22 +86,6 @@ def _rank_in_set(pod: Pod) -> int:
     return 8 * (int(labels["jobset.sigs.k8s.io/job-global-index"]) - of_driver) + int(index)
 
 
-def _exclusive_jobs() -> Any:
-    """Without the driver: JobSet keeps the pods of all its Jobs apart."""
-    job = example("jobset")
-    del job["spec"]["replicatedJobs"][0]
-    prefix = "alpha.jobset.sigs.k8s.io"
-    job["metadata"]["annotations"][f"{prefix}/exclusive-topology"] = SWITCHBOX_LABEL
-    return job
-
-
-def _exclusive_groups() -> Any:
-    job = example("leaderworkerset")
-    prefix = "leaderworkerset.sigs.k8s.io"
-    job["metadata"]["annotations"][f"{prefix}/exclusive-topology"] = SWITCHBOX_LABEL
-    return job
-
-
 def _rank_in_groups(pod: Pod) -> int:
     labels, prefix = pod["metadata"]["labels"], "leaderworkerset.sigs.k8s.io"
     return 8 * int(labels[f"{prefix}/group-index"]) + int(labels[f"{prefix}/worker-index"])
@@ -183,7 +167,7 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             name="jobset-exclusive",
             path="/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
-            job=_exclusive_jobs,
+            job=lambda: example("jobset-exclusive"),
             program="jobset",
             rank=lambda pod: _rank_in_set(pod) + 8,
             part=_label("jobset.sigs.k8s.io/job-index"),
@@ -191,7 +175,7 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             name="leaderworkerset-exclusive",
             path="/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets",
-            job=_exclusive_groups,
+            job=lambda: example("leaderworkerset-exclusive"),
             program="lws",
             scaled=lambda _, pods: {"spec": {"replicas": pods // 8}},
             rank=_rank_in_groups,

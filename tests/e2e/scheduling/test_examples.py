@@ -22,7 +22,11 @@ OF_OTHER_CONTROLLERS = frozenset(
 """They are applied where those controllers run: `tests/e2e/jobkinds`."""
 OF_OPERATORS = frozenset({"raycluster", "rayjob", "pytorchjob", "mpijob"})
 """The same; those controllers are built for `make e2e-kinds` alone."""
-ELSEWHERE = {"podgroup", "kueue", "plain-pods", *OF_OTHER_CONTROLLERS, *OF_OPERATORS}
+EXCLUSIVE = {"jobset-exclusive", "leaderworkerset-exclusive"}
+ELSEWHERE = {
+    *("podgroup", "kueue", "plain-pods"),
+    *(*OF_OTHER_CONTROLLERS, *OF_OPERATORS, *EXCLUSIVE),
+}
 """They need what others have: `tests/e2e/podgroups`, `tests/e2e/kueue`, `tests/e2e/jobkinds`."""
 NATIVE = "volcano-native"
 """Volcano places it, by HyperNodes that no master of this file writes."""
