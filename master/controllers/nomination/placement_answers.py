@@ -13,6 +13,7 @@ from master.controllers.nomination.sources import Reservations
 from topo.gangs.decisions.by_links import Worth
 from topo.gangs.decisions.check import apart_groups, lost_nodes, settled_groups, split_groups
 from topo.gangs.decisions.eviction import Evictable
+from topo.gangs.decisions.own_domains import nodes_kept_apart
 from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.machine.events import Checked, Planned, Refused
@@ -93,7 +94,8 @@ class PlacementAnswers:
         """
         capacity = self._state.capacity
         if (kin := asked.request.kin) is not None:
-            asked = replace(asked, occupied=tuple(self._occupied(asked.id, kin)))
+            kept = self._kept_from(asked, kin)
+            asked = replace(asked, occupied=tuple(self._occupied(asked.id, kin)), without=kept)
         before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
         room = self._room(asked) if asked.takes else None
@@ -144,6 +146,20 @@ class PlacementAnswers:
             labels = {run.label for run in gang.request.own_domains} or {""}
             for node in (node for hold in holds for node in bookings.get(hold, {})):
                 yield from (Occupied(node, label) for label in labels)
+
+    def _kept_from(self, asked: Place, kin: Kin) -> tuple[NodeName, ...]:
+        """Return the nodes that are kept for others, with their domains where one waits for those.
+
+        The first in the queue is not delayed then by ever new pods of its kin beside its nodes.
+        """
+        waiting = (
+            gang.request.own_domains
+            for gang_id, gang in self.known.items()
+            if gang.request.kin == kin and gang_id != asked.id and not self.holds_of(gang_id)
+        )
+        labels = {run.label for runs in waiting for run in runs}
+        kept = [Occupied(node, label) for node in asked.without for label in labels]
+        return tuple(dict.fromkeys((*asked.without, *nodes_kept_apart(self._state.capacity, kept))))
 
     def _worth(self, asked: Place) -> Worth | None:
         """Return what nodes are worth to a pod that gets its node by links; None for any other."""

@@ -5,11 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from master.controllers.nomination.kin_pods import KinPods
+from master.controllers.nomination.placement_answers import PlacementAnswers
 from master.kube.gang_pod import ClusterPod
 from master.kube.reflector import Changed, Listener, Removed
 from tests.controllers.nomination.objects import GPU, parse
 from tests.controllers.nomination.test_held_room import NAMES, answers
-from topo.gangs.machine.events import Planned
+from topo.gangs.machine.events import Planned, Refused
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
 from topo.gangs.machine.instructions import Occupied, Place
 from topo.model.ids import NodeName
@@ -81,42 +82,69 @@ def test_bound_pods_of_the_kin_are_told_with_the_label_of_which_they_keep_the_do
     assert {*found.occupied(KIN, GangId("other"))} == {Occupied(NodeName("n2"))}
 
 
-def test_two_gangs_that_are_planned_one_after_the_other_are_in_two_domains() -> None:
-    """Before any pod of the first one is opened: its hold says where it will be."""
+WISH = Request(
+    pods=2, gpus_per_pod=8, group_size=16, own_domains=(OwnDomains(1, 2, RACK),), kin=KIN
+)
+
+
+def in_racks() -> PlacementAnswers:
+    """Placement for the vendor's eight nodes, in two racks of four."""
     made = answers()
     state = made._state  # the nodes get a label
-    for number, node_name in enumerate(NAMES):
-        node = state.capacity.host(node_name)
+    for number, name in enumerate(NAMES):
+        node = state.capacity.host(name)
         assert node is not None
         assert node.cluster is not None
         state.follow_cluster([replace(node.cluster, labels=((RACK, f"r{number // 4}"),))])
-    wish = Request(
-        pods=2, gpus_per_pod=8, group_size=16, own_domains=(OwnDomains(1, 2, RACK),), kin=KIN
+    return made
+
+
+def known(made: PlacementAnswers, name: str, wish: Request = WISH) -> Place:
+    """The question of a gang, which is known from then on."""
+    wanted = tuple(
+        Member(uid=PodUid(f"{name}-{rank}"), name=f"{name}-{rank}", rank=rank, version="1")
+        for rank in range(wish.pods)
     )
-    racks, refused = [], 0
-    for name in ("a", "b", "c"):
-        wanted = tuple(
-            Member(uid=PodUid(f"{name}-{rank}"), name=f"{name}-{rank}", rank=rank, version="1")
-            for rank in range(2)
-        )
-        gang = Gang(
-            id=GangId(name),
-            namespace="jobs",
-            name=name,
-            kind="Job",
-            binding=Binding.PIECEMEAL,
-            request=wish,
-            at_least=2,
-            priority=0,
-            created_s=0.0,
-            members=wanted,
-            labelled={},
-        )
-        made.known = {**made.known, gang.id: gang}
-        found = made.place(Place(id=gang.id, ask=1, request=wish, wanted=wanted), tuple)
-        if isinstance(found, Planned):
-            racks.append({NAMES.index(node) // 4 for node in found.nodes})
-        else:
-            refused += 1
-    assert refused == 1
-    assert sorted(map(sorted, racks)) == [[0], [1]]
+    gang = Gang(
+        id=GangId(name),
+        namespace="jobs",
+        name=name,
+        kind="Job",
+        binding=Binding.PIECEMEAL,
+        request=wish,
+        at_least=wish.pods,
+        priority=0,
+        created_s=0.0,
+        members=wanted,
+        labelled={},
+    )
+    made.known = {**made.known, gang.id: gang}
+    return Place(id=gang.id, ask=1, request=wish, wanted=wanted)
+
+
+def racks(found: Planned | Refused) -> set[int]:
+    """Where the pods were planned; nowhere if they were refused."""
+    return {NAMES.index(node) // 4 for node in found.nodes} if isinstance(found, Planned) else set()
+
+
+def test_two_gangs_that_are_planned_one_after_the_other_are_in_two_domains() -> None:
+    """Before any pod of the first one is opened: its hold says where it will be."""
+    made = in_racks()
+    found = [racks(made.place(known(made, name), tuple)) for name in ("a", "b", "c")]
+    assert sorted(map(sorted, found)) == [[], [0], [1]]
+
+
+def test_no_kin_goes_beside_the_nodes_that_are_kept_for_one_that_waits_for_their_domain() -> None:
+    made = in_racks()
+    plain = replace(WISH, own_domains=())
+    asked = known(made, "behind", plain)
+    kept = (NAMES[0],)
+    assert racks(made.place(replace(asked, without=kept), tuple)) == {0}
+    again = in_racks()
+    known(again, "head")
+    asked = replace(known(again, "behind", plain), without=kept)
+    assert racks(again.place(asked, tuple)) == {1}
+    full = known(again, "full", replace(plain, pods=6))
+    refused = again.place(replace(full, without=kept), tuple)
+    assert isinstance(refused, Refused)
+    assert refused.behind

@@ -1,14 +1,18 @@
 """Jobs with exclusive-topology: which of their parts need domains of their own, and what cannot."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.gangs.admission.patching import WORDS
+from tests.gangs.admission.patching import RULES, WORDS
 from tests.gangs.job_kinds import made
+from topo.gangs.admission.jobs import admit_job
+from topo.gangs.annotation_keys import KUEUE_QUEUE
 from topo.gangs.job_kinds import kinds
+from topo.gangs.job_kinds.job_set import JOB_SET
 from topo.gangs.stamp import (
     MAX_DOMAINS,
     Stamp,
@@ -164,3 +168,13 @@ def test_a_group_size_that_would_be_in_several_parts_is_told_the_one_that_fits()
         found = exclusive(made.job_set(made.replicated("a", 2, pods)), OF_SETS)
         found["metadata"]["annotations"][WORDS.size] = "32"
         assert f"give {fits}" in made.warnings(found)
+
+
+def test_a_job_that_is_booked_by_its_pods_alone_is_not_held_before_its_quota() -> None:
+    holds = replace(RULES, holds_jobs=True)
+    for is_exclusive in (False, True):
+        found = made.job_set(made.replicated("a", 2, 2))
+        found["metadata"]["labels"] = {KUEUE_QUEUE: "queue"}
+        found = exclusive(found, OF_SETS) if is_exclusive else found
+        patch = admit_job(found, JOB_SET.parts(found), holds).patch
+        assert ("admission-gated-by" in str(patch)) is not is_exclusive
