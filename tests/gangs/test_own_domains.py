@@ -19,6 +19,7 @@ from topo.gangs.decisions.placed import Placed
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.machine.instructions import Occupied
+from topo.model.cluster import ClusterNode
 from topo.model.ids import SWITCHBOX, NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.request import Eligibility, Kin, OwnDomains, Request
@@ -119,6 +120,7 @@ def test_pods_that_select_a_domain_already_are_placed_in_it() -> None:
     found = placed(capacity, wish)
     assert isinstance(found, Placed)
     assert racks_of(found, 2) == [{"n1"}]
+    assert isinstance(placed(capacity, job(2, 2, by_rank=((4, in_the_other),))), Refused)
 
 
 def test_all_parts_are_in_one_group_of_the_kind_that_the_job_has_to_share() -> None:
@@ -241,3 +243,15 @@ def test_workers_go_beside_their_leaders_in_whatever_order_they_come(
     assert [len(home) for home in homes] == [1, 1, 1]
     assert len({*map(str, homes)}) == 3
     assert all(len(found) == 1 for found in cluster.groups(gang).values())
+
+
+def test_nodes_are_in_the_domains_of_the_labels_that_schedulers_see() -> None:
+    """The tree may know another group of a node before its label is written."""
+    capacity = racks(1, 1)
+    for each in capacity.hosts():
+        seen = ClusterNode(name=each.name, labels=(("rack", "r1"),))
+        capacity.upsert(replace(each, cluster=seen))
+    found = placed(capacity, job(2))
+    assert isinstance(found, Placed)
+    assert racks_of(found, 2) == [{"n1"}], "the others are to be moved from r1"
+    assert isinstance(placed(capacity, job(2, 2)), Refused)

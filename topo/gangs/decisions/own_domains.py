@@ -15,10 +15,10 @@ of names.
 
 Why it is right. A part fits in a domain exactly if the domain's free slots, summed over those
 domains of the tree in which a group has to be whole, hold its whole groups beside its smaller one.
-A matching finds domains for all parts if there are any. A part of which pods stay has their domain,
-so has one whose pods select it already. Parts with other labels, and pods without a domain of their
-own, may not use the nodes of a chosen domain: these are left out last, so that such a job may be
-refused that would fit with other domains.
+A matching finds domains for all parts if there are any. A part of which pods stay has their domain;
+one whose pods select a domain fits in no other. Parts with other labels, and pods without a domain
+of their own, may not use the nodes of a chosen domain: these are left out last, so that such a job
+may be refused that would fit with other domains.
 
 Cost: O(nodes x labels) for the values, O(nodes x tiers) for the slots, and in each try a matching
 of parts with domains. A search of the engine for each part.
@@ -70,7 +70,7 @@ class _PartPods:
         return self.label, self.pods, self.eligible
 
 
-def nodes_kept_apart(capacity: CapacityView, occupied: Iterable[Occupied]) -> list[NodeName]:
+def nodes_kept_apart(capacity: CapacityView, occupied: Collection[Occupied]) -> list[NodeName]:
     """Return the nodes of domains that other jobs keep for themselves; O(nodes x labels)."""
     labels = {each.label for each in occupied if each.label}
     if not labels:
@@ -113,10 +113,18 @@ class _Question:
         self._labels = [run.label for run in runs]
         self._of_rank = [at for at, run in enumerate(runs) for _ in range(run.pods)]
         self._base = [each for pods, each in request.by_rank for _ in range(pods)]
-        self._values = {each: _values(capacity, each) for each in {*self._labels} if each}
-        self._kept = {(self._part(rank), node) for rank, node in asked.kept}
+        labels = filter(None, dict.fromkeys(self._labels))
+        self._values = {label: _values(capacity, label) for label in labels}
+        self._kept = [(self._part(rank), node) for rank, node in asked.kept]
         self._parts = tuple(self._wanted())
-        self._used = self._domains_in_use()
+        there = [each.node for each in asked.occupied] + [node for _, node in asked.kept]
+        self._used = {
+            (label, values[node])
+            for label, values in self._values.items()
+            for node in there
+            if node in values
+        }
+        """The domains with pods of other jobs, and with pods that stay."""
         self._ahead = frozenset(
             host.name
             for host in capacity.hosts()
@@ -135,7 +143,8 @@ class _Question:
 
     def _wanted(self) -> Iterator[_PartPods]:
         """Yield the parts with a domain of their own of which pods are wanted."""
-        stay = {part: node for part, node in self._kept if self._capacity.host(node) is not None}
+        # The first pod of a part, by rank, is the one whose domain the others select.
+        stay = {part: node for part, node in reversed(self._kept) if self._capacity.host(node)}
         by_part = sorted(self._asked.wanted, key=lambda pod: self._part(pod.rank))
         for number, pods in groupby(by_part, key=lambda pod: self._part(pod.rank)):
             label = self._labels[number] if number >= 0 else ""
@@ -144,19 +153,8 @@ class _Question:
             members = list(pods)
             eligible = [self._eligible(pod.rank) for pod in members]
             value = self._values[label].get(stay[number]) if number in stay else None
-            selected = (dict(each.selector).get(label) for each in eligible)
-            value = value or next(filter(None, selected), None)
-            yield _PartPods(number, label, len(members), eligible[0], value)
-
-    def _domains_in_use(self) -> Mapping[_Domain, set[int]]:
-        """Return the parts that are in a domain: of other jobs (-2), and of pods that stay."""
-        there = [(-2, each.node) for each in self._asked.occupied]
-        found: dict[_Domain, set[int]] = {}
-        for part, node in (*there, *self._kept):
-            for label, values in self._values.items():
-                if node in values:
-                    found.setdefault((label, values[node]), set()).add(part)
-        return found
+            selecting = (each for each in eligible if label in dict(each.selector))
+            yield _PartPods(number, label, len(members), next(selecting, eligible[0]), value)
 
     def unknown_label(self) -> NoFit | None:
         """Return the refusal of a job that names a label which no node has."""
@@ -202,7 +200,7 @@ class _Question:
         found: dict[Hashable, dict[str, _Slots]] = {}
         for node, free in slots:
             host = capacity.host(node)
-            if host is None or node not in values:
+            if host is None or node not in values or node in self._ahead:
                 continue
             for scope in scopes(host):
                 domains = found.setdefault(scope, {})
