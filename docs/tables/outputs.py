@@ -28,6 +28,7 @@ _STATES = MappingProxyType(
         "super-pod-device": "the nodes of an Ascend super pod",
         "sysfs-infiniband": "InfiniBand and RoCE ports",
         "sysfs-infiniband-counters": "error counters of InfiniBand and RoCE ports",
+        "ufm-links": "switches, adapters and cables of the InfiniBand fabrics of a UFM, no speeds",
         "sysfs-pci": "GPUs on the bus, their NUMA nodes, how far RDMA adapters are from them",
     }
 )
@@ -41,6 +42,7 @@ _PRINTED_BY = MappingProxyType(
         "super-pod-device": "the value `superPodDevice` of a ConfigMap `app=pingmesh`",
         "sysfs-infiniband": "lines `path: content` of `/sys/class/infiniband`",
         "sysfs-infiniband-counters": "such lines of `counters` below its ports",
+        "ufm-links": "`GET /ufmRest/resources/links` of NVIDIA UFM",
         "sysfs-pci": "lines `path: content` of `/sys/bus/pci/devices`",
     }
 )

@@ -3,6 +3,7 @@
 Only devices, cables and the format's own words: it shares no line with the reader.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -94,6 +95,31 @@ class Fabric:
                 reached = self._reached(at, start)
                 told.update(reached)
                 yield self._text(at, start, reached, MADE)
+
+    def links(self) -> str:
+        """What UFM answers of the cables, aggregation nodes among them, either end first."""
+        found: list[dict[str, str]] = []
+        for at, (far, port, _) in sorted(self.ends.items(), key=lambda end: end[0][0][::-1]):
+            ends = {"source": at, "destination": (far, port)}
+            if at < (far, port):
+                link = {"width": "4x", "severity": "Info"}
+                for side, (guid, number) in ends.items():
+                    link |= self._told_by_ufm(side, guid, number)
+                found.append(link)
+        return json.dumps(found, indent=2)
+
+    def _told_by_ufm(self, side: str, guid: str, number: int) -> dict[str, str]:
+        device = self.devices[guid]
+        name = device.description
+        if device.is_switch:
+            name = f"{name.split(';')[1].split(':')[0]}:1/{number}"
+        return {
+            f"{side}_guid": guid,
+            f"{side}_port": str(number),
+            f"{side}_port_dname": f"1/{number}" if device.is_switch else "HCA-1/1",
+            f"{side}_port_name": f"{guid}_{number}",
+            f"{side}_port_node_description": name,
+        }
 
     def _ports(self) -> _Ports:
         found: _Ports = defaultdict(dict)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from topo.facts import declared
-from topo.facts.infiniband import ibnetdiscover
+from topo.facts.infiniband import ibnetdiscover, ufm_links
 from topo.facts.lldp import lldpcli
 from topo.facts.reader import Mark, Reader, Trust
 from topo.facts.reading import folding, log_marks, lost_gpus, prefixes, tool_errors, unsupported
@@ -48,6 +48,14 @@ _READERS = sorted(
             ibnetdiscover.read,
             command=ibnetdiscover.COMMAND,
             begins=log_marks.titles(ibnetdiscover.TITLE),
+        ),
+        Reader(
+            ufm_links.FORMAT,
+            Mark.FORMAT_NAME,
+            ufm_links.recognises,
+            ufm_links.read,
+            ending="json",
+            begins=log_marks.titles(ufm_links.BEGINS),
         ),
         Reader(
             lldpcli.FORMAT,

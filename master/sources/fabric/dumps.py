@@ -7,7 +7,7 @@ The same fabric found again is no other dump, only a newer one.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from topo.facts.infiniband import ibnetdiscover
+from topo.facts.infiniband.dumps import read_dump
 from topo.model.errors import Refusal
 from topo.model.fabric import FabricDump
 
@@ -70,8 +70,4 @@ def _is_later(other: FabricDump | None, one: FabricDump) -> bool:
 
 def _parsed(content: bytes) -> FabricDump | Refusal:
     """Return the dump of a text; its warnings are those of a dump that is not whole."""
-    found = ibnetdiscover.read(content.decode("utf-8", errors="replace").replace("\r", ""))
-    if isinstance(found, Refusal):
-        return found
-    (dump,) = (fact for fact in found.facts if isinstance(fact, FabricDump))
-    return dump
+    return read_dump(content.decode("utf-8", errors="replace").replace("\r", ""))

@@ -39,7 +39,8 @@ def check(
         typer.Argument(
             metavar="[PLAN]",
             help="CSV with a_node,a_port,z_node,z_port; CSV of UFM CVT or NetBox; DOT; .topo; or "
-            "an ibnetdiscover of a good day. Default: what the master says of its --wiring-plan.",
+            "an ibnetdiscover or UFM's links of a good day. Default: what the master says of its "
+            "--wiring-plan.",
         ),
     ] = None,
     *,
@@ -48,8 +49,8 @@ def check(
         typer.Option(
             "--seen",
             metavar="FILE",
-            help="An ibnetdiscover of now; repeated, one for each subnet. Default: the wires "
-            "between nodes that the master sees.",
+            help="An ibnetdiscover or UFM's links of now; repeated, one for each subnet. Default: "
+            "the wires between nodes that the master sees.",
         ),
     ] = None,
     output: Annotated[

@@ -24,7 +24,7 @@ def devices(dump: FabricDump) -> tuple[str, ...]:
     """Return the numbers of devices, cables and speeds of a dump, a line each."""
     rates: defaultdict[str, int] = defaultdict(int)
     for cable in dump.cables:
-        rates[cable.rate] += 1
+        rates[cable.rate or "of unknown speed"] += 1
     speeds = ", ".join(f"{number} {rate}" for rate, number in sorted(rates.items()))
     nameless = sum(not host_of(each.description) for each in dump.adapters)
     adapters = counted(len(dump.adapters), "adapter")

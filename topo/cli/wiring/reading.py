@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from topo.cli.exit_codes import CliError, Exit
 from topo.diagnosis.wiring.seen import SeenCables, read_plan_or_dump, seen_in_dumps
-from topo.facts.infiniband import ibnetdiscover
+from topo.facts.infiniband.dumps import read_dump
 from topo.facts.plans.plan import CablePlan
 from topo.kit.files import read_bounded
 from topo.model.errors import Refusal
@@ -35,9 +35,7 @@ def _text(path: Path) -> str:
 
 
 def _dump(path: Path, text: str) -> FabricDump:
-    found = or_error(ibnetdiscover.read(text), path)
-    (dump,) = (fact for fact in found.facts if isinstance(fact, FabricDump))
-    return dump
+    return or_error(read_dump(text), path)
 
 
 def or_error(found: _T | Refusal, path: Path) -> _T:

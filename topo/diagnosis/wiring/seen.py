@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from topo.diagnosis.wiring.own_ports import NO_PORTS, OwnPort, OwnPorts
 from topo.discovery.groups.fabric.adapter_join import host_of
-from topo.facts.infiniband import ibnetdiscover
+from topo.facts.infiniband.dumps import is_dump, read_dump
 from topo.facts.plans import read_plan
 from topo.facts.plans.plan import CablePlan, End, PlannedCable
 from topo.facts.reading.text import WHOLE_TEXT
@@ -187,12 +187,11 @@ def read_plan_or_dump(text: str) -> CablePlan | Refusal:
 
     A dump that was cut off would be a smaller plan, and is refused.
     """
-    if not ibnetdiscover.recognises(text):
+    if not is_dump(text):
         return read_plan(text)
-    found = ibnetdiscover.read(text)
-    if isinstance(found, Refusal):
-        return found
-    (dump,) = (fact for fact in found.facts if isinstance(fact, FabricDump))
+    dump = read_dump(text)
+    if isinstance(dump, Refusal):
+        return dump
     if dump.missing:
         return Refusal(f"{_CUT_OFF}: {dump.missing}", WHOLE_TEXT, "give a whole dump as a plan")
     return plan_of(seen_in_dumps([dump]))

@@ -62,7 +62,8 @@ _RECOGNISED = re.compile(
 )
 _SWITCH_NAME = re.compile(r"[^;]*;([^:;]{1,200})(?::.*)?")
 """`MF0;ib-leaf-01:MQM9700/U1` is what the driver of a managed switch makes of its name."""
-_AGGREGATION = "Aggregation Node"
+AGGREGATION = "Aggregation Node"
+"""In the description of the part of a switch that sums up messages."""
 _FIX = f"give the output of `{COMMAND}` without -p, -l, -H, -S and -R"
 _ONE_DUMP = "give each dump as a file of its own"
 _BLOCKLESS = Refusal("no block of a switch or an adapter", WHOLE_TEXT, _FIX)
@@ -217,7 +218,7 @@ def _dump(text: str, blocks: _Described, warnings: list[str]) -> FabricDump:
     devices = blocks.devices
     switches = {g: d for g, d in devices.items() if d.kind == "S"}
     inside = {g for g, d in devices.items() if d.kind == "H" and d.system in switches}
-    inside |= {g for g, (_, name) in blocks.named.items() if _AGGREGATION in name}
+    inside |= {g for g, (_, name) in blocks.named.items() if AGGREGATION in name}
     cables, halves = _cables(devices, inside, warnings)
     adapters = {g: name for g, (kind, name) in blocks.named.items() if kind == "H"}
     adapters |= {g: d.name for g, d in devices.items() if d.kind == "H"}

@@ -1,0 +1,85 @@
+"""The links of a UFM are the fabric that ibnetdiscover prints; what is not whole is refused."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders import discovery, shape
+from tests.discovery.fabrics import listed, read, reports
+from tests.support.fabric import Built, pairs, rails
+from topo.discovery.modes import Mode
+from topo.facts import parse
+from topo.facts.infiniband.dumps import read_dump
+from topo.model.errors import Refusal
+from topo.model.fabric import FabricDump
+from topo.model.observation import FabricLoaded
+
+BUILT: dict[str, Callable[[], Built]] = {
+    "the vendor's pairs on leaves": lambda: pairs(4, 2),
+    "rails": lambda: rails([["a", "b", "c"], ["d", "e", "f"]], 4, 2),
+}
+
+
+def bare(dump: FabricDump) -> FabricDump:
+    """What both formats say: no speed, no time, no port that is empty."""
+    cables = tuple(each._replace(rate="") for each in dump.cables)
+    switches = tuple(replace(each, ports=0) for each in dump.switches)
+    return replace(dump, switches=switches, cables=cables, made_at=0)
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_the_links_of_a_ufm_are_the_fabric_that_ibnetdiscover_prints(name: str) -> None:
+    """And make the same groups, by the GUIDs of workers; one of the adapters names no host."""
+    built = BUILT[name]()
+    guid = next(iter(built.adapters.values()))[0]
+    device = built.fabric.devices[guid]
+    built.fabric.devices[guid] = replace(device, description="MT4129 ConnectX7   Mellanox")
+    text = built.fabric.links()
+    assert bare(read(text)) == bare(read(built.text()))
+    found = []
+    for dump in (read(text), read(built.text())):
+        state = discovery(Mode.FABRIC)
+        state.advance(0.0, listed(built.adapters), FabricLoaded((("a", dump),)), *reports(built))
+        state.validate()
+        found.append(shape(state))
+    assert found[0] == found[1]
+    assert len(found[0]) > 1
+
+
+def changed(change: Callable[[list[Any]], object]) -> str:
+    links = [each for each in json.loads(pairs(2).fabric.links()) if "Agg" not in str(each)]
+    links.sort(key=lambda link: "spine" in link["source_port_node_description"])
+    change(links)
+    return json.dumps(links)
+
+
+def _far_end(link: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in link.items() if key.startswith("destination")}
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (changed(lambda links: links.append(links[0] | _far_end(links[-1]))), "in two links"),
+        (changed(lambda links: links[0].update(source_port_name="5")), "no GUID"),
+        (changed(lambda links: links[-1].update(source_port_dname="9/9")), "and an adapter"),
+        (changed(lambda links: links.append({"name": "a_1:b_2"})), "no GUID"),
+        (changed(lambda links: links.append("a link")), "no link"),
+    ],
+)
+def test_links_that_are_no_fabric_are_refused_with_their_number(text: str, word: str) -> None:
+    found = parse(text)
+    assert isinstance(found, Refusal)
+    assert word in found.what
+    assert "UFM 6.20" in found.fix
+
+
+@given(st.floats(0.0, 0.999))
+def test_an_answer_that_was_cut_off_is_no_smaller_fabric(share: float) -> None:
+    text = pairs(3).fabric.links()
+    assert isinstance(read_dump(text[: int(share * len(text))]), Refusal)
