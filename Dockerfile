@@ -65,14 +65,17 @@ EXPOSE 9002
 ENTRYPOINT ["topo-worker"]
 
 # Where topo-worker sweeps an InfiniBand fabric (docs/fabric.md); BASE is a Debian, with its mirror in reach.
+FROM ${BASE} AS diags
+RUN apt-get update --quiet=2 && \
+    apt-get install --quiet=2 --yes --no-install-recommends infiniband-diags
+
+# The program and its three libraries; the package brings perl, which is a hundred times as large.
 FROM worker AS sweeper
 LABEL org.opencontainers.image.title="topo-sweeper" \
       org.opencontainers.image.description="Sends masters what ibnetdiscover prints"
-USER 0:0
-RUN apt-get update --quiet=2 && \
-    apt-get install --quiet=2 --yes --no-install-recommends infiniband-diags && \
-    rm -rf /var/lib/apt/lists/*
-USER 65532:65532
+COPY --from=diags /usr/sbin/ibnetdiscover /usr/sbin/
+COPY --from=diags /usr/lib/*-linux-gnu/libibnetdisc.so.5 /usr/lib/*-linux-gnu/libibmad.so.5 \
+     /usr/lib/*-linux-gnu/libibumad.so.3 /usr/lib/
 
 FROM programs AS master
 LABEL org.opencontainers.image.title="topo-master" \

@@ -266,3 +266,18 @@ def test_a_dump_of_a_fabric_is_told_by_its_devices_and_the_groups_of_its_hosts(t
     found = json.loads(topo("parse", "-o", "json", "-", input=built.text()).stdout)
     assert len(found["fabric"]["cables"]) == 15
     assert found["fabric"]["cables"][0]["rate"] == "4xNDR"
+
+
+def test_a_dump_of_thousands_of_hosts_is_read_and_no_other_text_of_that_size(topo: Topo) -> None:
+    """A dump of 10,000 hosts has 30 MB; here comments are what makes it large."""
+    comments = f"# {'x' * 98}\n" * 110_000
+    text = (
+        f"# Topology file: generated on Fri Nov 27 13:18:40 2026\n{comments}"
+        + rails([["gpu-01", "gpu-02"]], 2).text()
+    )
+    for flags in ((), ("--format", "ibnetdiscover")):
+        found = topo("parse", "-", *flags, input=text)
+        assert "3 switches, 4 adapters" in found.stdout
+    refused = topo("parse", "-", input=comments)
+    assert refused.exit_code == Exit.USAGE
+    assert "more than the 10485760 that are read" in refused.stderr

@@ -6,7 +6,8 @@ from typing import Any
 
 import orjson
 
-from topo.facts import decode, parse
+from topo.facts import MAX_BYTES, decode, parse
+from topo.facts.infiniband import ibnetdiscover
 from topo.facts.outputs import LogOutput, outputs
 from topo.model.errors import Refusal
 from topo.model.fabric import FabricDump
@@ -36,6 +37,7 @@ _SECTIONS: tuple[tuple[type, str], ...] = (
 )
 """The names that `/v1/topology?node=` uses for the same facts; lists go by their elements."""
 _MOST_NAMED = 6
+_HEAD_BYTES = 1 << 16
 
 
 def found_in(content: bytes, format_name: str | None) -> tuple[LogOutput, ...] | Refusal:
@@ -44,6 +46,8 @@ def found_in(content: bytes, format_name: str | None) -> tuple[LogOutput, ...] |
     `format_name=None` lets the text say what it is. A text without any output of the named format
     is one output: the answer of that format's reader to all of it.
     """
+    if (dump := _large_dump(content, format_name)) is not None:
+        return (dump,)
     text = decode(content)
     found = text if isinstance(text, Refusal) else outputs(text)
     if isinstance(text, Refusal) or isinstance(found, Refusal) or format_name is None:
@@ -53,6 +57,19 @@ def found_in(content: bytes, format_name: str | None) -> tuple[LogOutput, ...] |
         return named
     whole = found[-1].last_line
     return (LogOutput(1, whole, format_name, parse(text, format_name)),)
+
+
+def _large_dump(content: bytes, format_name: str | None) -> LogOutput | None:
+    """Return the dump of a fabric that is larger than any other output; None for all else.
+
+    It is read whole, as masters read it, and nothing is looked for around it.
+    """
+    if len(content) <= MAX_BYTES or format_name not in (None, ibnetdiscover.FORMAT):
+        return None
+    if not ibnetdiscover.recognises(content[:_HEAD_BYTES].decode("utf-8", "replace")):
+        return None
+    text = content.decode("utf-8", "replace").replace("\r", "")
+    return LogOutput(1, text.count("\n"), ibnetdiscover.FORMAT, ibnetdiscover.read(text))
 
 
 def chosen(found: Sequence[LogOutput]) -> LogOutput:

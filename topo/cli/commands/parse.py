@@ -11,7 +11,7 @@ from topo.cli.exit_codes import CliError, Exit, usage
 from topo.cli.options import Output, OutputFormat
 
 MAX_INPUT_BYTES = 64 << 20
-"""Parsers have limits of their own; this one keeps a device file from filling the memory."""
+"""Of a dump of a fabric, as masters read it; other outputs have 10 MiB at most."""
 
 
 def parse(

@@ -93,9 +93,9 @@ class SourceCondition(Condition):
     )
     DOUBTFUL_FABRIC = Row(
         "doubtful-fabric",
-        "dumps of the fabric lack something, or a leaf switch stands alone",
-        "run ibnetdiscover again on a host of that subnet; a leaf without uplinks needs a dump of "
-        "its own hosts",
+        "dumps of the fabric lack something or are not renewed, or a leaf switch stands alone",
+        "run ibnetdiscover again on a host of that subnet, or see to the topo-worker that does; a "
+        "leaf without uplinks needs a dump of its own hosts",
         _NOTE,
     )
     WEAK_TRUNKS = Row(
