@@ -85,7 +85,7 @@ async def test_a_namespace_of_the_restricted_standard_takes_all_pods_but_the_wor
             await api.call("POST", path, pod, dryRun="All")
         except ApiError as error:
             refused.add((name, error.status))
-    assert refused == {("topo-worker", 403)}
+    assert refused == {("topo-worker", 403), ("topo-sweeper", 403)}
 
 
 async def test_the_vendors_command_installs_two_masters_and_a_worker_on_every_gpu_node(
