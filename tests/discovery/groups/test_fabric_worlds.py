@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain, combinations, pairwise
+from itertools import chain, combinations, pairwise, product
 from pathlib import Path
 
 import pytest
@@ -227,6 +227,38 @@ def test_cables_that_are_swapped_between_pods_are_named_and_join_no_pods(
     assert found == set(pods)
     (doubt,) = [each.text for source in state.snapshot.sources for each in source.warnings]
     assert set(re.split(r", | and ", doubt.partition(": ")[2])) == wrong
+
+
+@pytest.mark.parametrize(("wrong", "cut"), [(w, c) for w in range(5) for c in range(4 - w)])
+def test_a_leaf_that_may_as_well_be_in_another_pod_is_named(wrong: int, cut: int) -> None:
+    """Of four cables of a leaf some are exchanged with those of leaves elsewhere, some are cut."""
+    fabric, adapters = Fabric(), {}
+    core = fabric.switch("core")
+    spines = [[fabric.switch(f"s{pod}-{n}") for n in range(4)] for pod in (0, 1)]
+    for one in (each for pod in spines for each in pod):
+        fabric.trunk(one, core)
+    for pod, leaf in product((0, 1), range(8)):
+        switch = fabric.switch(f"l{pod}-{leaf}")
+        for host in (f"h{pod}-{leaf}-{n}" for n in (0, 1)):
+            adapters[host] = [fabric.adapter(f"{host} mlx5_0")]
+            fabric.plug(adapters[host][0], switch)
+        for n in range(4):
+            is_moved = n < wrong and leaf == (0, n + 2)[pod]
+            if pod or leaf or n < 4 - cut:
+                fabric.trunk(switch, spines[1 - pod if is_moved else pod][n])
+    state = discovery(Mode.FABRIC)
+    state.advance(0.0, listed(adapters), dumped(fabric.dump(adapters["h1-0-0"][0])))
+    right = 4 - wrong - cut
+    pods = [_names(each) for each in groups(state).values() if each.kind == "spine"]
+    own = [pod for pod in pods if "h0-0-0" in pod]
+    assert [("h0-1-0" in pod, "h1-1-0" in pod) for pod in own] == (
+        [] if right == wrong else [(right > wrong, right < wrong)]
+    )
+    texts = [each.text for source in state.snapshot.sources for each in source.warnings]
+    unsure = {leaf for text in texts for leaf in re.findall(r"(l\d-\d) has \d of", text)}
+    fewer, more = sorted((wrong, right))
+    assert unsure == ({"l0-0"} if fewer and fewer + cut >= more else set())
+    assert any("l0-0 to s" in text for text in texts) == bool(fewer)
 
 
 def _names(group: Group) -> set[str]:

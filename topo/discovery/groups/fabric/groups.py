@@ -35,7 +35,7 @@ from topo.discovery.groups.fabric.switch_tiers import (
     is_fabric_kind,
     place,
 )
-from topo.discovery.groups.fabric.trunks import weak_trunks
+from topo.discovery.groups.fabric.trunks import unsure_leaves, weak_trunks
 from topo.discovery.groups.fabric.uplinks import NodeUplinks
 from topo.discovery.groups.fabric.wires import Uplink, Wires, joined
 from topo.discovery.groups.naming import NameBook, NameRecord
@@ -98,6 +98,8 @@ class FabricGroups:
         self.doubts: tuple[SourceWarning, ...] = ()
         self._weak: tuple[str, ...] = ()
         """What is weak of the cables between switches."""
+        self._unsure: tuple[str, ...] = ()
+        """The leaves of which nobody can say what they are under."""
 
     @property
     def paths(self) -> Mapping[NodeName, Path]:
@@ -206,7 +208,7 @@ class FabricGroups:
             return None
         self._is_unsettled = False
         if not self.has_cables:
-            self._weak = ()
+            self._weak = self._unsure = ()
             self._set_doubts(())
             return set()
         touched = self._count_cables()
@@ -219,7 +221,9 @@ class FabricGroups:
         before, self._paths = self._paths, paths | self._missing(nodes, now_s)
         self.findings = tuple(self._find(placed, names, nodes))
         if touched is None:
-            self._weak = weak_trunks(self._cables.wires, placed.paths.values())
+            wires, around = self._cables.wires, placed.paths.values()
+            self._weak = weak_trunks(wires, around)
+            self._unsure = unsure_leaves(wires, around, placed.trunks_astray)
         self._set_doubts(self._doubt(placed))
         everyone = before.keys() | self._paths.keys()
         return {node for node in everyone if before.get(node) != self._paths.get(node)}
@@ -402,6 +406,8 @@ class FabricGroups:
 
     def _doubt(self, placed: HostGroups) -> Iterator[str]:
         """Yield what is odd about the switches."""
+        if self._unsure:
+            yield listed(self._unsure, _WEAK_SHOWN)
         leaves = {each for path in placed.paths.values() for each in path[-1:]}
         lonely = [
             self._cables.wires.switches[leaf].name

@@ -1,11 +1,13 @@
 """Cables between switches that are missing or slow, judged by those beside them, without a plan.
 
 Result: sentences about leaves that have fewer cables to switches above than most leaves of the same
-group around them, and about cables that are slower than most of a switch at one of their ends.
+group around them, about cables that are slower than most of a switch at one of their ends, and
+about groups of leaves of which nobody can say what they are under.
 
 Why that is right: leaves beside each other are cabled alike, and so are the ports of one switch
 that lead to switches. "Most" is more than half, of three at least; where no number has so many
-nothing is usual, and nobody is told.
+nothing is usual, and nobody is told. A group of leaves is counted where most of its cables are: if
+those that lead elsewhere and those that it lacks are together as many, it may be there.
 
 Cost: O(cables between switches and leaves).
 
@@ -14,9 +16,9 @@ Example: three of the four leaves of a pod have 18 cables to its spines, the fou
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from topo.discovery.groups.fabric.switch_tiers import SwitchPath
+from topo.discovery.groups.fabric.switch_tiers import SwitchPath, Trunk
 from topo.discovery.groups.fabric.wires import Wires
 from topo.model.fabric import Cable, Guid, gbps
 from topo.model.ids import natural_key
@@ -31,12 +33,53 @@ def weak_trunks(wires: Wires, paths: Iterable[SwitchPath]) -> tuple[str, ...]:
     beside: defaultdict[SwitchPath, set[Guid]] = defaultdict(set)
     for path in set(paths):
         beside[path[:-1]] |= path[-1].switches
-    of_switch: defaultdict[Guid, list[Cable]] = defaultdict(list)
-    for cable in wires.trunk_cables:
-        of_switch[cable.one.device].append(cable)
-        of_switch[cable.other.device].append(cable)
+    of_switch = _by_switch(wires)
     told = (*_short(wires, beside.values(), of_switch), *_slow(wires, of_switch))
     return tuple(sorted(told, key=natural_key))
+
+
+def unsure_leaves(
+    wires: Wires, paths: Iterable[SwitchPath], astray: Iterable[Trunk]
+) -> tuple[str, ...]:
+    """Return a sentence for each group of leaves that may as well be where its `astray` cables are.
+
+    O(cables between switches).
+    """
+    away = {frozenset(pair) for pair in astray}
+    every = set(paths) if away else set()
+    leaves = set[Guid]().union(*(path[-1].switches for path in every))
+    of_switch = _by_switch(wires)
+    found: defaultdict[SwitchPath, dict[SwitchPath, _Uplinks]] = defaultdict(dict)
+    for path in every:
+        ends = [(each, _far(c, each)) for each in path[-1].switches for c in of_switch[each]]
+        far = [frozenset(pair) for pair in ends if pair[1] not in leaves]
+        found[path[:-1]][path] = _Uplinks(len(far), sum(pair in away for pair in far))
+    told: list[str] = []
+    for uplinks in found.values():
+        most = usual(each.number for each in uplinks.values()) or 0
+        for path, (number, elsewhere) in uplinks.items():
+            lost = max(0, most - number)
+            if elsewhere and elsewhere + lost >= number - elsewhere:
+                name = min((wires.switches[e].name for e in path[-1].switches), key=natural_key)
+                lacks = f" and lacks {lost}" if lost else ""
+                text = f"{name} has {elsewhere} of {counted(number, 'cable')} elsewhere than most"
+                told.append(f"{text}{lacks}: what it is under is not certain")
+    return tuple(sorted(told, key=natural_key))
+
+
+class _Uplinks(NamedTuple):
+    """The cables of a group of leaves to switches above, and how many of them are astray."""
+
+    number: int
+    elsewhere: int
+
+
+def _by_switch(wires: Wires) -> defaultdict[Guid, list[Cable]]:
+    found: defaultdict[Guid, list[Cable]] = defaultdict(list)
+    for cable in wires.trunk_cables:
+        found[cable.one.device].append(cable)
+        found[cable.other.device].append(cable)
+    return found
 
 
 def _short(
