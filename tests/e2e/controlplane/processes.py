@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.controlplane.forks import SERVER, Forked, ForkServer
 from topo.kit.process.child_process import die_with_parent_command
 
 _TAIL_BYTES = 3000
@@ -29,7 +30,8 @@ class Program:
     argv: tuple[str, ...]
     log: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    _running: "subprocess.Popen[bytes] | None" = None
+    server: ForkServer = SERVER
+    _running: "subprocess.Popen[bytes] | Forked | None" = None
 
     @property
     def pid(self) -> int:
@@ -45,6 +47,9 @@ class Program:
     def start(self) -> None:
         """Runs it in a session of its own: Ctrl-C is for the run, which ends the others."""
         assert not self.is_alive, f"{self.name} runs already"
+        self._running = self.server.start(self.argv, self.environment, self.log)
+        if self._running is not None:
+            return
         with self.log.open("ab") as log:
             self._running = subprocess.Popen(
                 die_with_parent_command(*self.argv),

@@ -28,19 +28,22 @@ def main(script: str) -> None:
     for wanted in json.load(sys.stdin):
         pid = os.fork()
         if pid == 0:
-            _run(wanted, demo, program)
+            run_forked(wanted, demo, program)
         print(pid, wanted["name"], flush=True)
 
 
-def _run(wanted: dict[str, Any], demo: int, program: Callable[[], Any]) -> NoReturn:
-    """Run the program in a forked process to its exit code."""
+def run_forked(wanted: dict[str, Any], parent: int, program: Callable[[], Any]) -> NoReturn:
+    """Run the program in a forked process to its exit code; it ends with its parent at the latest.
+
+    `wanted` has the `argv` and the `log`.
+    """
     code = 1
     try:
         os.setsid()
         _redirect(wanted["log"])
-        _await_adoption(demo)
+        _await_adoption(parent)
         die_with_parent()
-        if os.getppid() != demo:  # it died before the tie held
+        if os.getppid() != parent:  # it died before the tie held
             os._exit(code)
         sys.argv = wanted["argv"]
         code = program()
@@ -61,10 +64,10 @@ def _redirect(log: str) -> None:
         os.dup2(source, target)
 
 
-def _await_adoption(demo: int) -> None:
-    """Return when the fork server has ended and the demo is the parent."""
+def _await_adoption(parent: int) -> None:
+    """Return when this is the parent: the demo is, once the fork server has ended."""
     deadline = time.monotonic() + _ADOPTION_S
-    while os.getppid() != demo and time.monotonic() < deadline:
+    while os.getppid() != parent and time.monotonic() < deadline:
         time.sleep(0.002)
 
 
