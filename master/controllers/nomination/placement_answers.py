@@ -95,7 +95,10 @@ class PlacementAnswers:
         capacity = self._state.capacity
         if (kin := asked.request.kin) is not None:
             kept = self._kept_from(asked, kin)
-            asked = replace(asked, occupied=tuple(self._occupied(asked.id, kin)), without=kept)
+            there = self._occupied(asked.id, kin)
+            if not asked.request.own_domains:
+                there = (each for each in there if each.label)
+            asked = replace(asked, occupied=tuple(there), without=kept)
         before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
         room = self._room(asked) if asked.takes else None

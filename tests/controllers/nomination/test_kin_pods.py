@@ -1,18 +1,24 @@
 """Domains of nodes that pods of parts of jobs keep each other out of: who is where, who plans."""
 
+import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from master.controllers.nomination.kin_pods import KinPods
 from master.controllers.nomination.placement_answers import PlacementAnswers
 from master.kube.gang_pod import ClusterPod
+from master.kube.objects import PODS
 from master.kube.reflector import Changed, Listener, Removed
+from tests.controllers.nomination.gang_world import gang_world, is_open, nominated
 from tests.controllers.nomination.objects import GPU, parse
 from tests.controllers.nomination.test_held_room import NAMES, answers
 from topo.gangs.machine.events import Planned, Refused
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
 from topo.gangs.machine.instructions import Occupied, Place
+from topo.gangs.stamp import Stamp
 from topo.model.ids import NodeName
 from topo.placement.job.request import Kin, OwnDomains, Request
 
@@ -148,3 +154,30 @@ def test_no_kin_goes_beside_the_nodes_that_are_kept_for_one_that_waits_for_their
     refused = again.place(replace(full, without=kept), tuple)
     assert isinstance(refused, Refused)
     assert refused.behind
+
+
+@pytest.mark.virtual_time
+async def test_a_gang_gets_the_rack_of_a_driver_only_once_that_has_ended() -> None:
+    """Two parts need both racks; the driver of another JobSet takes no GPUs, and none are freed."""
+    async with gang_world() as world:
+        for number, name in enumerate(NAMES):
+            labels = world.api.objects["/api/v1/nodes", name].document["metadata"]["labels"]
+            labels[RACK] = f"r{number // 4}"
+            world.api.touch("/api/v1/nodes", name)
+        labels = {KEY: "driver", PRIORITY: "0"}
+        spec = {"nodeName": "node-1", "containers": [{"name": "main", "resources": {}}]}
+        status = {"phase": "Running"}
+        metadata = {"namespace": "others", "labels": labels}
+        world.api.add(PODS, "driver", metadata=metadata, spec=spec, status=status)
+        stamp = Stamp(4, 0, 2, own_domains=(OwnDomains(2, 2, RACK),))
+        pods = [world.add_pod(rank, stamp=stamp) for rank in range(4)]
+        for rank, pod in enumerate(pods):
+            pod.document["metadata"]["labels"] = {KEY: f"job-{rank // 2}", PRIORITY: "0"}
+            world.api.touch("/api/v1/namespaces/jobs/pods", pod.document["metadata"]["name"])
+        await asyncio.sleep(5)
+        assert not any(map(is_open, pods))
+        world.api.remove(PODS, "driver", "others")
+        await asyncio.sleep(5)
+        assert all(map(is_open, pods))
+        racks = [NAMES.index(NodeName(nominated(pod))) // 4 for pod in pods]
+        assert racks == [0, 0, 1, 1]
