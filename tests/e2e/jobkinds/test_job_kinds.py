@@ -105,22 +105,21 @@ async def test_jobs_that_start_in_an_order_are_whole(
     await life(api, master, world, kind).make()
 
 
-async def test_each_part_of_an_exclusive_job_is_whole_in_a_switchbox_of_its_own(
+async def test_each_job_of_an_exclusive_job_set_is_whole_in_a_switchbox_of_its_own(
     api: Api, master: AdmissionMaster, world: World
 ) -> None:
-    """Its controller makes the pods of a part once the first one is bound.
+    """JobSet makes the pods of a Job once the first one is bound.
 
-    Before nodes have the label that it names it waits, and says so.
+    Before nodes have the label that it names it waits, and says so. `make e2e-kinds` has groups of
+    a LeaderWorkerSet, too.
     """
-    job = life(api, master, world, KINDS["leaderworkerset-exclusive"])
+    job = life(api, master, world, KINDS["jobset-exclusive"])
     made = asyncio.create_task(job.make())
     await eventually(lambda: _says(job, f"no node has the label {SWITCHBOX_LABEL}"))
     for node in world.nodes:
         labels = {SWITCHBOX_LABEL: node.switchbox}
         await api.merge(f"{NODES}/{node.name}", {"metadata": {"labels": labels}})
     await made
-    await job.end()
-    await life(api, master, world, KINDS["jobset-exclusive"]).make()
 
 
 async def test_plain_pods_that_name_their_gang_are_a_pair(
