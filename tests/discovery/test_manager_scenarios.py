@@ -104,6 +104,8 @@ def test_a_machine_that_the_manager_drops_is_kept_for_a_while():
     state.advance(0.0, ManagerReported(managed({"box": ["a", "b"]})), *ring(["a", "b"]))
     state.advance(1.0, ManagerReported(managed({"box": []})))
     assert listed(state, "machine-vanished") == ("machine-a", "machine-b")
+    (conflict,) = state.snapshot.forest.conflicts
+    assert "2 machines that it listed before, 2 of box;" in conflict.text, "the box may have died"
     assert len(shape(state)) == 1
     state.advance(2.0, ManagerReported(managed({"box": ["a"]})))
     assert listed(state, "machine-vanished") == ("machine-b",)

@@ -6,6 +6,7 @@ when its least member is, and every change of a component touches all its member
 several is found from both ends, each in its own time, in the same words, and is listed once.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 
@@ -287,8 +288,11 @@ def of_machines(membership: Membership) -> Iterator[Conflict]:
             yield _conflict(failure.code, subjects, failure.machine.text)
     missing = membership.machines.missing
     if missing:
+        chains = (membership.machines.groups.chain(each.group_id) for each in missing)
+        counts = Counter("/".join(group.name for group in chain) or "no group" for chain in chains)
+        of_each = listed([f"{count} of {group}" for group, count in counts.items()])
         text = f"the cluster manager no longer lists {len(missing)} machines that it listed "
-        text += "before; their last place is kept for a while"
+        text += f"before, {of_each}; their last place is kept for a while"
         yield _conflict(ConflictCondition.MACHINE_VANISHED, tuple(m.id for m in missing), text)
 
 
