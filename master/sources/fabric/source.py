@@ -95,13 +95,15 @@ class FabricDumps:
     def _look(self, swept: Sequence[SweptDump]) -> bool:
         """Read what changed; whether other dumps count now."""
         there: set[str] = set()
+        before = dict(self._made_at)
         changed = self._take_files(there)
         changed |= self._take_sweeps(swept, there)
         self._gone = self._dumps.keys() - there
         changed |= self._forget_covered()
         self._made_at = {n: at for n, at in self._made_at.items() if n in self._dumps}
-        for dump in self._dumps.values():
-            changed |= dump.renew(self._dumps.values())
+        if changed or self._made_at != before:
+            for dump in self._dumps.values():
+                changed |= dump.renew(self._dumps.values())
         return changed
 
     def _take_files(self, there: set[str]) -> bool:
@@ -184,7 +186,7 @@ class FabricDumps:
                 yield f"{name}: {dump.refusal}"
             elif self.now() - self._made_at.get(name, self.now()) > OLD_S:
                 timer = f"the timer of {ibnetdiscover.COMMAND}"
-                yield f"{name} was not written for a day: see to {timer}"
+                yield f"{name} was not made anew for a day: see to {timer}"
 
     async def _tell(self, warnings: tuple[str, ...]) -> None:
         if not self._has_any:

@@ -31,12 +31,15 @@ _GZIP_BITS = 16 + zlib.MAX_WBITS
 
 @dataclass(slots=True)
 class _Host:
-    """What a node said last; `held` are the digests of the texts that it sent, by port."""
+    """What a node said last; `held` are the digests of the texts that it sent, by port.
+
+    `found_at`: when the last sweep of each port ended.
+    """
 
     heard_s: float | None = None
     trouble: str = ""
     ports: dict[str, SweptPort] = field(default_factory=dict)
-    reported_at: float = 0.0
+    found_at: dict[str, int] = field(default_factory=dict)
     held: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, bytes] = field(default_factory=dict)
 
@@ -83,11 +86,14 @@ class Sweeps:
         A port that it lists no more is forgotten, except while it has trouble.
         """
         host = self._hosts[node]
-        host.heard_s, host.reported_at, host.trouble = self._clock(), self.now(), report.trouble
+        host.heard_s, host.trouble = self._clock(), report.trouble
         listed = {each.port: each for each in report.ports}
+        now = self.now()
+        host.found_at |= {port: int(now - each.age_s) for port, each in listed.items()}
         host.ports = {**host.ports, **listed} if report.trouble else listed
-        for gone in host.held.keys() - host.ports.keys():
-            del host.held[gone]
+        for gone in host.found_at.keys() - host.ports.keys():
+            del host.found_at[gone]
+            host.held.pop(gone, None)
             host.waiting.pop(gone, None)
         return SweepAnswer(want=self._wanted(host), beat_s=self.beat_s)
 
@@ -105,10 +111,9 @@ class Sweeps:
     def dumps(self) -> Iterator[SweptDump]:
         """Yield all dumps that nodes list; a new text is handed out once."""
         for node, host in self._hosts.items():
-            for port, swept in sorted(host.ports.items()):
-                if port in host.held:
-                    at = int(host.reported_at - swept.age_s)
-                    yield SweptDump(f"{node} {port}", at, host.waiting.pop(port, None))
+            for port in sorted(host.ports.keys() & host.held.keys()):
+                packed = host.waiting.pop(port, None)
+                yield SweptDump(f"{node} {port}", host.found_at[port], packed)
 
     def warnings(self) -> Iterator[str]:
         """Yield what is wrong with the sweeps, a sentence each; none changes by time alone."""

@@ -164,7 +164,7 @@ async def test_a_dump_that_nobody_writes_any_more_is_told_after_a_day(tmp_path: 
     yesterday = time.time() - 86_401
     os.utime(dump, (yesterday, yesterday))
     async with running("--mode=fabric", f"--fabric-dir={tmp_path}") as master:
-        await warned(master, "subnet.txt was not written for a day: see to the timer of ibnetd")
+        await warned(master, "subnet.txt was not made anew for a day: see to the timer of ibnetd")
         assert (await source_of(master))["state"] == "ok"
         dump.write_text(pairs(2).text())
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from master.sources.fabric.dumps import Dump
+from master.sources.workers.sweeps import Sweeps
 from tests.master.sources.test_fabric_files import BOTH, reported, shows, source_of, warned
 from tests.master.world import Answer, Master, running
 from tests.support.fabric import pairs
 from tests.support.waiting import eventually
+from topo.model.ids import NodeName
 from topo.model.wire import MAX_PACKED_DUMP_BYTES, SWEEPS_PATH, SweepReport, SweptPort
 
 pytestmark = pytest.mark.virtual_time
@@ -217,3 +219,19 @@ def test_a_name_twice_and_a_mode_without_dumps_are_refused(flags: tuple[str, ...
         settings(*flags[:3], "--fabric-sweep-nodes=gpu-01,gpu-01")
     with pytest.raises(AssertionError, match="mode dragonfly reads no dump"):
         settings("--mode=dragonfly", "--fabric-sweep-nodes=gpu-01")
+
+
+def test_a_dump_grows_old_while_its_node_cannot_sweep() -> None:
+    """Only a sweep makes it younger; other ports of the node decide nothing."""
+    now = [1000.0]
+    sweeps = Sweeps(["gpu-01"], beat_s=10, stale_s=30, clock=lambda: now[0], now=lambda: now[0])
+    node = NodeName("gpu-01")
+    swept = SweptPort(port=PORT, digest=digest("a"), age_s=5)
+    sweeps.hear(node, SweepReport(ports=(swept,)))
+    sweeps.deliver(node, PORT, digest("a"), b"packed")
+    now[0] = 2000.0
+    sweeps.hear(node, SweepReport(trouble="no InfiniBand port of this host is active"))
+    (dump,) = sweeps.dumps()
+    assert (dump.found_at, dump.packed) == (995, b"packed")
+    (again,) = sweeps.dumps()
+    assert again.packed is None
