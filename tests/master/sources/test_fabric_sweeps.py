@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from master.sources.fabric.dumps import Dump
-from master.sources.workers.sweeps import Sweeps
+from master.sources.workers import sweep_calls, sweeps
 from tests.master.sources.test_fabric_files import BOTH, reported, shows, source_of, warned
 from tests.master.world import Answer, Master, running
 from tests.support.fabric import pairs
 from tests.support.waiting import eventually
 from topo.model.ids import NodeName
-from topo.model.wire import MAX_PACKED_DUMP_BYTES, SWEEPS_PATH, SweepReport, SweptPort
+from topo.model.wire import SWEEPS_PATH, SweepReport, SweptPort
 
 pytestmark = pytest.mark.virtual_time
 TOKENS = {"gpu-01": "first-secret", "gpu-02": "second-secret", None: "worker-secret-1"}
@@ -120,8 +120,8 @@ async def test_a_node_that_sweeps_no_more_is_told_and_takes_nothing_away(
 ) -> None:
     """It never spoke; it spoke; it cannot sweep; it is silent."""
     built = pairs(2)
-    async with running(*flags) as master:
-        await asyncio.sleep(60)
+    async with running(*flags, "--beat-interval=1") as master:
+        await asyncio.sleep(22)
         await warned(master, "gpu-01 is to sweep the fabric, and nothing came from it")
         await reported(master, built)
         node = Sweeping(master)
@@ -129,7 +129,7 @@ async def test_a_node_that_sweeps_no_more_is_told_and_takes_nothing_away(
         await shows(master, BOTH)
         await node.tell(trouble="no InfiniBand port of this host is active")
         await warned(master, "gpu-01 did not sweep: no InfiniBand port of this host is active")
-        await asyncio.sleep(40)
+        await asyncio.sleep(4)
         await warned(master, "gpu-01 sweeps no more; what its dumps said stays")
         await shows(master, BOTH)
         await node.tell(built.text())
@@ -141,9 +141,11 @@ async def test_a_node_that_sweeps_no_more_is_told_and_takes_nothing_away(
 
 
 async def test_a_text_that_is_no_whole_dump_is_told_and_takes_nothing_away(
-    flags: tuple[str, ...],
+    flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cut off; not packed; cut while packed; a bomb; too large to be taken; none of the tool."""
+    monkeypatch.setattr(sweeps, "MAX_DUMP_BYTES", 1 << 20)
+    monkeypatch.setattr(sweep_calls, "MAX_PACKED_DUMP_BYTES", 1 << 16)
     built = pairs(2)
     text = built.text()
     async with running(*flags) as master:
@@ -159,7 +161,7 @@ async def test_a_text_that_is_no_whole_dump_is_told_and_takes_nothing_away(
                 (text.encode(), "the text is not packed by gzip"),
                 (packed[:-20], "the packed text ends too early"),
                 (packed + packed, "goes on after its end"),
-                (gzip.compress(bytes(65 << 20)), "the dump has more than"),
+                (gzip.compress(bytes(2 << 20)), "the dump has more than"),
                 (gzip.compress(b"a secret of somebody\n"), "this line is none of ibnetdiscover"),
             )
         ):
@@ -169,7 +171,7 @@ async def test_a_text_that_is_no_whole_dump_is_told_and_takes_nothing_away(
             await warned(master, what)
             assert "secret" not in str(await source_of(master))
         assert (await node.tell("larger")).json["want"] == [PORT]
-        assert (await node.send("larger", bytes(MAX_PACKED_DUMP_BYTES + 1))).status == 413
+        assert (await node.send("larger", bytes((1 << 16) + 1))).status == 413
         await shows(master, BOTH)
 
 
@@ -224,14 +226,36 @@ def test_a_name_twice_and_a_mode_without_dumps_are_refused(flags: tuple[str, ...
 def test_a_dump_grows_old_while_its_node_cannot_sweep() -> None:
     """Only a sweep makes it younger; other ports of the node decide nothing."""
     now = [1000.0]
-    sweeps = Sweeps(["gpu-01"], beat_s=10, stale_s=30, clock=lambda: now[0], now=lambda: now[0])
+    told = sweeps.Sweeps(
+        ["gpu-01"], beat_s=10, stale_s=30, clock=lambda: now[0], now=lambda: now[0]
+    )
     node = NodeName("gpu-01")
     swept = SweptPort(port=PORT, digest=digest("a"), age_s=5)
-    sweeps.hear(node, SweepReport(ports=(swept,)))
-    sweeps.deliver(node, PORT, digest("a"), b"packed")
+    told.hear(node, SweepReport(ports=(swept,)))
+    told.deliver(node, PORT, digest("a"), b"packed")
     now[0] = 2000.0
-    sweeps.hear(node, SweepReport(trouble="no InfiniBand port of this host is active"))
-    (dump,) = sweeps.dumps()
+    told.hear(node, SweepReport(trouble="no InfiniBand port of this host is active"))
+    (dump,) = told.dumps()
     assert (dump.found_at, dump.packed) == (995, b"packed")
-    (again,) = sweeps.dumps()
+    (again,) = told.dumps()
     assert again.packed is None
+
+
+async def test_a_report_of_sweeps_that_cannot_be_read_is_refused_and_so_is_a_flood(
+    flags: tuple[str, ...],
+) -> None:
+    ports = ",".join(f'{{"port": "mlx5_{number}-1"}}' for number in range(17))
+    wrong = (
+        b"{",
+        b'{"ports": [{"port": "../etc"}]}',
+        b'{"ports": [{"port": "mlx5_0-1", "digest": "abc"}]}',
+        b'{"ports": [{"port": "mlx5_0-1", "age_s": -1}]}',
+        f'{{"ports": [{ports}]}}'.encode(),
+        b" " * 70_000,
+    )
+    async with running(*flags) as master:
+        node = Sweeping(master)
+        assert [(await node.post(SWEEPS_PATH, body)).status for body in wrong] == [400] * 5 + [413]
+        assert (await node.post(f"{SWEEPS_PATH}/../{PORT}", b"")).status == 404
+        statuses = {(await node.tell()).status for _ in range(60)}
+        assert statuses == {200, 429}
