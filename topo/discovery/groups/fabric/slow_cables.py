@@ -19,11 +19,12 @@ Leaf-3 has one port of each; of the eight cables of the group seven have 400: th
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from functools import cache
 
 from topo.discovery.groups.fabric.switch_tiers import SwitchGroup
 from topo.discovery.groups.fabric.trunks import usual
-from topo.discovery.groups.fabric.wires import Uplink, Wires
+from topo.discovery.groups.fabric.wires import Wires
 from topo.model.fabric import SLOWER, Guid, gbps, newest_rate
 from topo.model.ids import NodeName
 
@@ -36,32 +37,43 @@ def slow_cables(
 ) -> dict[NodeName, list[str]]:
     """Return the sentences; `speeds`: the Gbit/s that hosts say of their adapters."""
     rate_of = cache(newest_rate)
+    cables = [
+        (adapter, uplink, rate)
+        for adapter, uplinks in wires.uplinks.items()
+        for uplink in uplinks
+        if (rate := rate_of(uplink.rate, speeds.get(adapter, 0.0)))
+    ]
     at: defaultdict[Guid, Counter[str]] = defaultdict(Counter)
-    within: defaultdict[SwitchGroup, Counter[str]] = defaultdict(Counter)
-    cables: list[tuple[NodeName, SwitchGroup | None, Uplink, str]] = []
-    for adapter in sorted(wires.uplinks):
-        node = nodes.get(adapter)
-        group = groups.get(node) if node is not None else None
-        for uplink in wires.uplinks[adapter]:
-            rate = rate_of(uplink.rate, speeds.get(adapter, 0.0))
-            if not rate:
-                continue
-            at[uplink.switch][rate] += 1
-            own = group if group is not None and uplink.switch in group.switches else None
-            if own is not None:
-                within[own][rate] += 1
-            if node is not None:
-                cables.append((node, own, uplink, rate))
-    most = {switch: _most(rates) for switch, rates in at.items()}
-    of_group = {group: usual(rates.elements()) for group, rates in within.items()}
+    for (switch, rate), number in Counter((e.switch, rate) for _, e, rate in cables).items():
+        at[switch][rate] = number
+    most = {switch: _most(rates) for switch, rates in at.items() if len(rates) > 1}
+    of_group = _most_of_groups(at, {*groups.values()}, most) if None in most.values() else {}
     found: defaultdict[NodeName, list[str]] = defaultdict(list)
-    for node, own, uplink, rate in cables:
-        here = most[uplink.switch]
-        expected = here or (of_group[own] if own is not None else None)
+    for adapter, uplink, rate in sorted(each for each in cables if each[1].switch in most):
+        node = nodes.get(adapter)
+        if node is None:
+            continue
+        group, here = groups.get(node), most[uplink.switch]
+        is_own = group is not None and uplink.switch in group.switches
+        expected = here or (of_group.get(group) if is_own else None)
         if expected and gbps(rate) < SLOWER * gbps(expected):
             port = f"{wires.switches[uplink.switch].name} port {uplink.port}"
             where = "there" if here else "of its group"
             found[node].append(f"{port} runs at {rate}, most others {where} at {expected}")
+    return found
+
+
+def _most_of_groups(
+    at: Mapping[Guid, Counter[str]],
+    groups: AbstractSet[SwitchGroup],
+    undecided: Mapping[Guid, str | None],
+) -> dict[SwitchGroup | None, str | None]:
+    """Return the speed of most cables of each group with a switch that is undecided."""
+    found: dict[SwitchGroup | None, str | None] = {}
+    for group in groups:
+        if any(each in undecided for each in group.switches):
+            rates = sum((at[each] for each in group.switches if each in at), Counter[str]())
+            found[group] = usual(rates.elements())
     return found
 
 
