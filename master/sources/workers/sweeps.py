@@ -15,6 +15,7 @@ from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.wire import (
     MAX_DUMP_BYTES,
+    MAX_SWEPT_PORTS,
     RECONNECT_S,
     SweepAnswer,
     SweepReport,
@@ -83,14 +84,16 @@ class Sweeps:
     def hear(self, node: NodeName, report: SweepReport) -> SweepAnswer:
         """Take what a named node says; return which texts it should send.
 
-        A port that it lists no more is forgotten, except while it has trouble.
+        A port that it lists no more is forgotten, except while it has trouble, of as many as one
+        report lists.
         """
         host = self._hosts[node]
         host.heard_s, host.trouble = self._clock(), report.trouble
         listed = {each.port: each for each in report.ports}
         now = self.now()
         host.found_at |= {port: int(now - each.age_s) for port, each in listed.items()}
-        host.ports = {**host.ports, **listed} if report.trouble else listed
+        together = {**host.ports, **listed}
+        host.ports = together if report.trouble and len(together) <= MAX_SWEPT_PORTS else listed
         for gone in host.found_at.keys() - host.ports.keys():
             del host.found_at[gone]
             host.held.pop(gone, None)

@@ -16,7 +16,7 @@ from tests.master.world import Answer, Master, running
 from tests.support.fabric import pairs
 from tests.support.waiting import eventually
 from topo.model.ids import NodeName
-from topo.model.wire import SWEEPS_PATH, SweepReport, SweptPort
+from topo.model.wire import MAX_SWEPT_PORTS, SWEEPS_PATH, SweepReport, SweptPort
 
 pytestmark = pytest.mark.virtual_time
 TOKENS = {"gpu-01": "first-secret", "gpu-02": "second-secret", None: "worker-secret-1"}
@@ -239,6 +239,10 @@ def test_a_dump_grows_old_while_its_node_cannot_sweep() -> None:
     assert (dump.found_at, dump.packed) == (995, b"packed")
     (again,) = told.dumps()
     assert again.packed is None
+    for number in range(100):
+        port = SweptPort(port=f"mlx5_{number}-1", digest=digest("b"))
+        wanted = told.hear(node, SweepReport(ports=(port,), trouble="not whole")).want
+    assert len(wanted) <= MAX_SWEPT_PORTS
 
 
 async def test_a_report_of_sweeps_that_cannot_be_read_is_refused_and_so_is_a_flood(
