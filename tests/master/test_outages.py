@@ -219,7 +219,7 @@ def run(pace: Pace, *, before: bool = False, **more: Any) -> dict[str, float]:
         patch.setattr(worker.reporting, "RETRY_CEILING_S", pace.retry_ceiling_s)
         if before:
             wait = full_jitter(worker.reporting.RETRY_BASE_S, pace.retry_ceiling_s)
-            patch.setattr(ReportLoop, "_retrying", lambda _: _retrying_by(wait))
+            patch.setattr(worker.reporting, "retrying", lambda _: _retrying_by(wait))
         return own.run(played(pace, **more))
 
 
