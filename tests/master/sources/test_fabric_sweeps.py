@@ -239,10 +239,9 @@ def test_a_dump_grows_old_while_its_node_cannot_sweep() -> None:
     assert (dump.found_at, dump.packed) == (995, b"packed")
     (again,) = told.dumps()
     assert again.packed is None
-    for number in range(100):
-        port = SweptPort(port=f"mlx5_{number}-1", digest=digest("b"))
-        wanted = told.hear(node, SweepReport(ports=(port,), trouble="not whole")).want
-    assert len(wanted) <= MAX_SWEPT_PORTS
+    each = [SweptPort(port=f"mlx5_{number}-1", digest=digest("b")) for number in range(100)]
+    answers = [told.hear(node, SweepReport(ports=(one,), trouble="not whole")) for one in each]
+    assert all(len(answer.want) <= MAX_SWEPT_PORTS for answer in answers)
 
 
 async def test_a_report_of_sweeps_that_cannot_be_read_is_refused_and_so_is_a_flood(
