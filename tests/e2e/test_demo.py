@@ -114,7 +114,7 @@ FORWARD_AND_BACK = (KINDS, KINDS[::-1])
     ],
 )
 def test_whatever_is_killed_in_whatever_order_the_tree_comes_back_and_never_lies(
-    own_demo: RunningDemo, order: tuple[str, ...]
+    demo: RunningDemo, order: tuple[str, ...]
 ) -> None:
     """Each kind is killed while the one before it is still coming back."""
     victims = {
@@ -122,23 +122,23 @@ def test_whatever_is_killed_in_whatever_order_the_tree_comes_back_and_never_lies
         "workers": WORKERS,
         "manager": ("cluster manager",),
     }
-    witness = Witness(own_demo)
+    witness = Witness(demo)
     with witness.at_work():
         for kind in order:
-            before = {name: own_demo.pid(name) for name in victims[kind]}
-            kill(own_demo, *victims[kind])
-            eventually(lambda: _are_replaced(own_demo, before))  # noqa: B023 - called at once
-        eventually(lambda: own_demo.topo("doctor").returncode == 0)
+            before = {name: demo.pid(name) for name in victims[kind]}
+            kill(demo, *victims[kind])
+            eventually(lambda: _are_replaced(demo, before))  # noqa: B023 - called at once
+        eventually(lambda: demo.topo("doctor").returncode == 0)
         said = witness.answers
         eventually(lambda: witness.answers > said + 100)
     assert witness.wrong == []
-    eventually(own_demo.is_ready)
-    assert "was ended by SIGKILL; starting it again" in own_demo.text
+    eventually(demo.is_ready)
+    assert "was ended by SIGKILL; starting it again" in demo.text
 
 
-def test_no_kill_of_a_process_makes_a_node_not_ready(own_demo: RunningDemo) -> None:
+def test_no_kill_of_a_process_makes_a_node_not_ready(demo: RunningDemo) -> None:
     """The master, the manager and workers in turn; `python -m tests.e2e.kills` does it longer."""
-    kills = list(kill_in_turn(own_demo, kills=8, seed=9))
+    kills = list(kill_in_turn(demo, kills=8, seed=9))
     assert {kill.victim for kill in kills} >= {"topo-master"}
     assert not [kill for kill in kills if kill.not_ready]
 

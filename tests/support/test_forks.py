@@ -29,6 +29,13 @@ def server() -> Iterator[ForkServer]:
         own.end()
 
 
+@pytest.fixture(scope="module")
+def own() -> Iterator[ForkServer]:
+    """The one of these tests."""
+    with server() as begun:
+        yield begun
+
+
 def program(home: Path, own: ForkServer) -> Program:
     """A master whose mode and address come from its environment."""
     config = home / "nodegroup.yaml"
@@ -43,28 +50,28 @@ def listens(master: Program) -> bool:
     return {"api", "reports"} <= {each.get("site") for each in master.events}
 
 
-def test_a_forked_master_serves_is_stopped_and_started_again(tmp_path: Path) -> None:
-    with server() as own:
-        master = program(tmp_path, own)
-        for _ in range(2):
-            master.start()
-            assert Path(f"/proc/{master.pid}/cmdline").read_bytes().endswith(b"forks\0")
-            eventually_in_a_thread(lambda: listens(master))
-            assert os.getsid(master.pid) == master.pid
-            master.stop()
-            assert not master.is_alive
-            assert master.events[-1]["event"] == "stopped", master.tail
-            master.log.unlink()
-
-
-def test_a_forked_master_that_cannot_start_says_why(tmp_path: Path) -> None:
-    with server() as own:
-        master = program(tmp_path, own)
-        master.argv += ("--no-such-flag",)
+def test_a_forked_master_serves_is_stopped_and_started_again(
+    tmp_path: Path, own: ForkServer
+) -> None:
+    master = program(tmp_path, own)
+    for _ in range(2):
         master.start()
-        eventually_in_a_thread(lambda: not master.is_alive)
-        assert "--no-such-flag" in master.tail
+        assert Path(f"/proc/{master.pid}/cmdline").read_bytes().endswith(b"forks\0")
+        eventually_in_a_thread(lambda: listens(master))
+        assert os.getsid(master.pid) == master.pid
         master.stop()
+        assert not master.is_alive
+        assert master.events[-1]["event"] == "stopped", master.tail
+        master.log.unlink()
+
+
+def test_a_forked_master_that_cannot_start_says_why(tmp_path: Path, own: ForkServer) -> None:
+    master = program(tmp_path, own)
+    master.argv += ("--no-such-flag",)
+    master.start()
+    eventually_in_a_thread(lambda: not master.is_alive)
+    assert "--no-such-flag" in master.tail
+    master.stop()
 
 
 @pytest.mark.parametrize(
@@ -72,10 +79,9 @@ def test_a_forked_master_that_cannot_start_says_why(tmp_path: Path) -> None:
     [(ARGV, "PYTHONPATH"), (ARGV, "LD_PRELOAD"), ((sys.executable, "-m", "worker"), "TOPO_X")],
 )
 def test_another_program_or_what_is_read_at_execution_is_executed(
-    command: tuple[str, ...], variable: str, tmp_path: Path
+    command: tuple[str, ...], variable: str, tmp_path: Path, own: ForkServer
 ) -> None:
-    with server() as own:
-        assert own.start(command, {variable: "1"}, tmp_path / "log") is None
+    assert own.start(command, {variable: "1"}, tmp_path / "log") is None
 
 
 _RUN = """

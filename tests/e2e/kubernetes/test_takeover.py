@@ -7,7 +7,7 @@ from bench.kubernetes import takeover
 from master.kube.leader_election.election import LeaseTimes
 from master.kube.writing.writer import CONCURRENCY
 
-NODES = 500
+NODES = 200
 LEASE_S = 45.0
 """Long enough for masters on a busy machine: one that cannot renew its lease ends."""
 
