@@ -26,6 +26,11 @@ DEMOS = "tests/e2e"
 """The folder whose own files run demos on the usual ports, one at a time, as do those of the page:
 all of them are one unit."""
 _OF_DEMOS = (DEMOS, "tests/page")
+WITHOUT_DEMOS = (
+    *(f"tests/e2e/test_{name}.py" for name in ("ibsim", "lldp", "restart")),
+    *(f"tests/page/test_{name}.py" for name in ("large", "modules")),
+)
+"""The files there that start none, so that they need not wait for the others."""
 LONGEST = (
     "tests/chaos",
     *(
@@ -144,7 +149,7 @@ def _place(unit: str) -> int:
 
 
 class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no types
-    """A file at a time on each process, as `--dist loadfile`; the files of the demos are one.
+    """A file at a time on each process, as `--dist loadfile`; the files with demos are one.
 
     A process goes on with the folder that it is in, whose control plane, images or browser it has
     started, and begins with one that no other is in, the longest first. Only when nothing else is
@@ -153,7 +158,8 @@ class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no 
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return DEMOS if str(PurePath(file).parent) in _OF_DEMOS else file
+        is_of_demos = str(PurePath(file).parent) in _OF_DEMOS and file not in WITHOUT_DEMOS
+        return DEMOS if is_of_demos else file
 
     def _assign_work_unit(self, node: Any) -> None:
         given = {each: list(units)[-1:] for each, units in self.assigned_work.items()}

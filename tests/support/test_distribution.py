@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import LONGEST, UNTRACED
+from tests.conftest import LONGEST, UNTRACED, WITHOUT_DEMOS
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_every_file_that_has_a_place_in_the_runs_is_there() -> None:
-    assert [each for each in (*LONGEST, *UNTRACED) if not (ROOT / each).exists()] == []
+    assert [
+        each for each in (*LONGEST, *UNTRACED, *WITHOUT_DEMOS) if not (ROOT / each).exists()
+    ] == []
 
 
 @pytest.mark.slow
