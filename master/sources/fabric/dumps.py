@@ -26,8 +26,13 @@ class Dump:
     refusal: Refusal | None = None
     found_at: int = 0
 
-    def take(self, content: bytes | Refusal, made_at: int | None = None) -> bool:
-        """Take new content; whether another dump counts now. `made_at` beats the title's time."""
+    def take(
+        self, content: bytes | Refusal, made_at: int | None = None, *, written_at: int = 0
+    ) -> bool:
+        """Take new content; whether another dump counts now.
+
+        `made_at` beats the time in the text, which beats `written_at`, that of its file.
+        """
         before = self.good
         found = content if isinstance(content, Refusal) else _parsed(content)
         self.refusal = found if isinstance(found, Refusal) else None
@@ -37,7 +42,7 @@ class Dump:
             what = f"it is cut off ({found.missing}), and the whole dump before it counts"
             self.refusal = Refusal(what, self.name, self.again)
             return False
-        self.found_at = found.made_at if made_at is None else made_at
+        self.found_at = made_at if made_at is not None else found.made_at or written_at
         if before is not None and _say_the_same(before, found):
             return False
         self.good = replace(found, made_at=self.found_at)

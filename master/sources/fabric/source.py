@@ -124,7 +124,8 @@ class FabricDumps:
         for name in read:
             file = self._files.setdefault(name, WatchedFile(self.folder / name, MAX_DUMP_BYTES))
             if (content := file.poll()) is not None:
-                changed |= self._dump(name, "write the file again").take(content)
+                dump = self._dump(name, "write the file again")
+                changed |= dump.take(content, written_at=int(file.written_at_s or self.now()))
             if self._dumps[name].refusal is None:
                 self._made_at[name] = file.written_at_s or self.now()
         return changed

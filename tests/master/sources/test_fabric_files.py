@@ -70,7 +70,10 @@ async def is_content(master: Master) -> None:
 async def test_the_dumps_of_a_folder_make_the_tree_and_a_worse_file_takes_nothing_away(
     tmp_path: Path, token_flag: str
 ) -> None:
-    """Cut off, not of the tool, gone; then whole again, with a cable that moved."""
+    """Cut off, not of the tool, gone; then whole again, with a cable that moved.
+
+    The links of a UFM name no time: that of their file counts, and they have the cable back.
+    """
     built = pairs(2)
     path = tmp_path / "fabric" / "subnet.txt"
     path.parent.mkdir()
@@ -91,14 +94,13 @@ async def test_the_dumps_of_a_folder_make_the_tree_and_a_worse_file_takes_nothin
         moved = built.adapters["gpu-02"][0]
         built.fabric.cut(moved)
         built.fabric.plug(moved, built.leaves["ib-su2-leaf-01"])
-        path.write_text(built.text())
+        path.write_text(built.text().replace("2026", "2020"))
         await shows(
             master,
             {"ib-su1-leaf-01": ["gpu-01"], "ib-su2-leaf-01": ["gpu-02", "gpu-03", "gpu-04"]},
         )
         await is_content(master)
         path.with_name("ufm.json").write_text(pairs(2).fabric.links())
-        path.unlink()
         await shows(master, BOTH)
 
 

@@ -10,8 +10,8 @@ ConnectX-4 and later is an adapter of its own; so adapters have the GUIDs that t
 Aggregation nodes, which are parts of switches, are left out.
 
 What it does not say: speeds (`width` alone), which the workers read of their own ports, how many
-ports a switch has, when it was asked: beside a dump with a time the other one is believed. UFM
-answers for all subnets that it manages, and what is down it does not list.
+ports a switch has, when it was asked. UFM answers for all subnets that it manages, and what is down
+it does not list.
 
 Why a cut text does not pass for a small fabric: it is no JSON.
 
