@@ -45,6 +45,16 @@ def groups(document: TopologyDocument) -> dict[str, list[str]]:
     return found
 
 
+async def kept(master: Master, path: str) -> TopologyDocument:
+    """The tree of a moment, once it is kept."""
+
+    async def is_kept() -> bool:
+        return (await master.get(path)).status == 200
+
+    await eventually(is_kept)
+    return read(TopologyDocument, await master.get(path))
+
+
 async def test_each_fabric_is_shown_by_its_name_now_and_of_a_moment(
     tmp_path: Path, token_flag: str
 ) -> None:
@@ -85,8 +95,7 @@ async def test_each_fabric_is_shown_by_its_name_now_and_of_a_moment(
         )
         assert again.status == 304
         moment = f"&at={whole['generation']}.{whole['run']}"
-        then = read(TopologyDocument, await master.get(f"/v1/topology?fabric=scale-up{moment}"))
-        assert groups(then) == groups(beside)
+        assert groups(await kept(master, f"/v1/topology?fabric=scale-up{moment}")) == groups(beside)
         diff = (await master.get("/v1/topology/diff?from=0")).json["changes"]
         moves = {each["subject"]: each for each in diff if each["what"] == "fabric-moved"}
         assert {name: each["fabric"] for name, each in moves.items()} == dict.fromkeys(
