@@ -83,7 +83,7 @@ def test_a_switch_that_dies_is_one_finding_with_all_its_nodes_and_none_when_it_i
     state.advance(QUIET_S + 4, Ticked())
     (found,) = findings(state, QUIET_S + 10)
     assert "mlx5_3 port 1 on 40 of them, as on n2-00: is down" in found.what
-    assert found.subjects == tuple(dead)
+    assert found.subjects == ("spine/leaf-2", *dead)
     assert found.jobs == tuple(f"train.job-{number}" for number in (80, 119, *range(81, 119)))
     assert found.what.endswith("; 40 jobs run there: " + listed(found.jobs))
     assert not_ready(state) == set(), "they have seven more ports, and their jobs run"
@@ -113,7 +113,7 @@ def test_a_leaf_across_the_vendors_switchboxes_dies_as_one_finding_with_its_jobs
     state.advance(QUIET_S + 4, Ticked())
     (found,) = [each for each in findings(state, QUIET_S + 10) if each.jobs]
     assert found.what.startswith("40 of 40 nodes at ib-su2-leaf-01 have links there")
-    assert (found.subjects, len(found.jobs)) == (tuple(LEAVES["leaf-1"]), 40)
+    assert (found.subjects, len(found.jobs)) == (("ib-su2-leaf-01", *LEAVES["leaf-1"]), 40)
     assert not_ready(state) == before
     codes = [each.code for each in findings(state, QUIET_S + 10)]
     whole = built.text()
@@ -137,4 +137,4 @@ def test_a_switch_that_dies_again_the_same_day_is_the_suspect_and_not_its_nodes(
     (found,) = findings(state, 2 * 3600.0 + 70)
     assert found.code == "links-suspected-together"
     assert "40 of 40 nodes of spine/leaf-2" in found.what
-    assert found.subjects == tuple(LEAVES["leaf-2"])
+    assert found.subjects == ("spine/leaf-2", *LEAVES["leaf-2"])

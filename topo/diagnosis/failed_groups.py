@@ -49,9 +49,12 @@ def failed_groups(document: TopologyDocument, cases: Cases) -> Iterator[Finding]
     failed = frozenset(subjects(cases.of(*_FAILED)))
     if len(failed) < TOGETHER:
         return
+    placed = {vertex["name"] for _, vertex in walk(document["groups"]) if not is_group(vertex)}
+    nodes = placed.union(entry["name"] for entry in document["unplaced"])
     for path, members, size in list(_outermost(document["groups"], failed)):
         told = cases.forgive(members, *_FAILED)
-        cases.forgive(members, *_FOLLOWS)
+        others = nodes.difference(members)
+        cases.take(*_FOLLOWS, if_=lambda case: others.isdisjoint(case.subjects))  # noqa: B023
         name = "/".join(path)
         what = f"{len(members)} of {size} nodes of {name} failed together: {_each(told)}"
         code = ServiceCondition.FAILED_TOGETHER

@@ -157,8 +157,8 @@ class Conflict:
     """Two statements that cannot both hold, which one was used, and what to do about it; also what
     costs a Ready node (`link-degraded`).
 
-    `code` is stable (`oversize-group`, `cloned-server-uuid`, …); `subjects` names nodes, groups or
-    machines in natural order.
+    `code` is stable (`oversize-group`, `cloned-server-uuid`, …); `subjects` names nodes, groups,
+    machines or switches: first what others share, each kind in natural order.
     """
 
     code: str

@@ -38,7 +38,7 @@ Told = set[tuple[str, frozenset[str]]]
 
 
 def fail(state: Discovery, built: Built, down: Collection[str]) -> Told:
-    """What is told, with its nodes, after these adapters have lost their cables."""
+    """What is told, with its switches and nodes, after these adapters have lost their cables."""
     events = [spoken(host, guids, down=down) for host, guids in built.adapters.items()]
     state.advance(0.0, *events)
     state.advance(10.0, Ticked())
@@ -74,14 +74,14 @@ def test_a_leaf_that_dies_is_named_whatever_its_groups_are(
     state = known(built, mode, BOXES if mode is Mode.SWITCHBOX else None)
     unit = units[1 if "su2" in leaf else 0]
     down = at(built, leaf)
-    assert fail(state, built, down) == {(TOGETHER, frozenset(unit))}
+    assert fail(state, built, down) == {(TOGETHER, frozenset((leaf, *unit)))}
     text = state.snapshot.forest.conflicts[0].text
     assert text.startswith(f"{len(unit)} of {len(unit)} nodes at {leaf} have links there")
     for guid in down:
         built.fabric.cut(guid)
     state.advance(20.0, dumped(built.text()))
     state.validate()
-    assert told(state) == {(TOGETHER, frozenset(unit))}
+    assert told(state) == {(TOGETHER, frozenset((leaf, *unit)))}
     assert text in {each.text for each in state.snapshot.forest.conflicts}
 
 
@@ -90,7 +90,9 @@ def test_nodes_that_lost_all_their_ports_have_the_leaves_of_those() -> None:
     built = rails(CROSSING, 8)
     state = known(built, Mode.SWITCHBOX, BOXES)
     leaves = [f"ib-su3-leaf-{number:02}" for number in range(1, 9)]
-    assert fail(state, built, at(built, *leaves)) == {(TOGETHER, frozenset(CROSSING[2]))}
+    assert fail(state, built, at(built, *leaves)) == {
+        (TOGETHER, frozenset((*leaves, *CROSSING[2])))
+    }
     text = state.snapshot.forest.conflicts[0].text
     assert "at ib-su3-leaf-01, ib-su3-leaf-02, ib-su3-leaf-03 and 5 more" in text
 
@@ -99,12 +101,16 @@ def test_a_whole_room_of_leaves_is_one_finding_and_another_fault_stays_its_own()
     built = rails([NODES[at : at + 4] for at in range(0, 32, 4)], 2)
     state = known(built, Mode.FABRIC, None)
     leaves = [name for name in built.leaves if name.endswith("01") and "su8" not in name]
-    assert fail(state, built, at(built, *leaves)) == {(TOGETHER, frozenset(NODES[:28]))}
+    assert fail(state, built, at(built, *leaves)) == {
+        (TOGETHER, frozenset(("ib-spine-01", *NODES[:28])))
+    }
     built = rails(RAILS, 2)
     state = known(built, Mode.FABRIC, None)
     down = at(built, "ib-su1-leaf-01") | {built.adapters[name][1] for name in ("n03", "n20")}
     alone = {("link-suspected", frozenset({name})) for name in ("n03", "n20")}
-    assert fail(state, built, down) == {(TOGETHER, frozenset(RAILS[0]))} | alone
+    assert (
+        fail(state, built, down) == {(TOGETHER, frozenset(("ib-su1-leaf-01", *RAILS[0])))} | alone
+    )
 
 
 @dataclass(frozen=True)
@@ -148,7 +154,8 @@ def test_random_switches_and_ports_that_fail_are_told_as_a_graph_of_them_says(
         hit = {host for host, guids in hosts.items() if down.intersection(guids)}
         if len(hit) >= 3 and 2 * len(hit) >= sum(map(bool, hosts.values())):
             graph.add_edges_from((leaf, host) for host in hit)
-    parts = [part - set(built.leaves.values()) for part in nx.connected_components(graph)]
+    names = {guid: name for name, guid in built.leaves.items()}
+    parts = [{names.get(each, each) for each in part} for part in nx.connected_components(graph)]
     alone = {
         host
         for host, guids in built.adapters.items()

@@ -186,7 +186,7 @@ def _at_switches(cause: SwitchCause, held: _Held) -> Conflict:
     text += "links there that are not to be trusted; they share a cause rather than have one each: "
     text += f"{link or 'several links at once'} on {times} of them, "
     text += f"as on {first}: {dict(held[first].links)[link]}"
-    return _conflict(ConflictCondition.SUSPECTED_TOGETHER, members, text)
+    return _of_many(cause.names, members, text)
 
 
 def _together(
@@ -198,7 +198,13 @@ def _together(
     text += "not to be trusted; they share a cause rather than have one each: "
     text += f"{link or 'several links at once'} on {times} of them, "
     text += f"as on {members[0]}: {held[members[0]].links[0][1]}"
-    return _conflict(ConflictCondition.SUSPECTED_TOGETHER, tuple(members), text)
+    return _of_many(("/".join(group),), members, text)
+
+
+def _of_many(shared: Sequence[str], members: Sequence[NodeName], text: str) -> Conflict:
+    """Return what nodes have in common as a finding, whose first subjects are what they share."""
+    code = ConflictCondition.SUSPECTED_TOGETHER
+    return Conflict(code, (*shared, *members), text, code.next_step(NODE=members[0]))
 
 
 def _shared(
