@@ -21,7 +21,7 @@ PEERS = {"a": ["b"], "b": ["a"], "c": ["d"], "d": ["c"]}
 
 
 async def told(master: Master, built: Built, peers: dict[str, list[str]]) -> TopologyDocument:
-    """What the master answers once every worker has reported and the dump is read."""
+    """What the master answers, and keeps, once every worker has reported and the dump is read."""
     for host, guids in built.adapters.items():
         nics = tuple(NetworkPort(f"mlx5_{n}", 1, up=True, node_guid=g) for n, g in enumerate(guids))
         said = replace(facts(host, *peers.get(host, ())), nics=nics)
@@ -31,8 +31,12 @@ async def told(master: Master, built: Built, peers: dict[str, list[str]]) -> Top
         document = (await master.get("/v1/topology")).json
         return len(document["groups"]) == 1 and len(document.get("fabrics", [0, 0])) == 2
 
+    async def is_kept() -> bool:
+        now = (await master.get("/v1/topology")).json
+        return (await master.get(f"/v1/topology?at={now['generation']}.{now['run']}")).status == 200
+
     await eventually(is_whole)
-    await master.generation()
+    await eventually(is_kept)
     return read(TopologyDocument, await master.get("/v1/topology"))
 
 
