@@ -67,7 +67,7 @@ run: $(RUNTIME) ## a simulated supernode cluster on this machine: WORLD=8x32x2 h
 test: $(STAMP) ## the test suite, on both cores
 	$(PYTEST) $(SUITE) $(if $(TRACED),--cov --cov-report=)
 
-coverage: ## the same suite traced, with its coverage floors
+coverage: ## the same suite, traced but for files of many examples, with its coverage floors
 	@$(MAKE) --no-print-directory test TRACED=yes
 	@$(MAKE) --no-print-directory floors
 
