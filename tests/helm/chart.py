@@ -116,10 +116,16 @@ def objects(text: str) -> list[dict[str, Any]]:
     return [each for each in yaml.load_all(text, yaml.CSafeLoader) if each is not None]
 
 
-@cache
 def golden(case: str) -> list[dict[str, Any]]:
-    """The objects of a kept rendering, read once: who changes them takes a copy."""
-    return objects((GOLDEN / f"{case}.yaml").read_text())
+    """The objects of a kept rendering, for the caller alone to change."""
+    found: list[dict[str, Any]] = json.loads(_golden_json(case))
+    return found
+
+
+@cache
+def _golden_json(case: str) -> str:
+    """The same as JSON, which is read forty times as fast as YAML."""
+    return json.dumps(objects((GOLDEN / f"{case}.yaml").read_text()))
 
 
 def one(found: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
