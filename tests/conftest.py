@@ -8,7 +8,8 @@ or logged is searched for what was heard.
 import asyncio
 import os
 import re
-from collections.abc import Callable, Generator, Mapping
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
@@ -129,13 +130,25 @@ def _names_its_mark(file: Path) -> bool:
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Refuses a mark that its file does not show: the long suites collect the files that name one.
 
-    Also marks what is not traced. Folders are marked later, by their conftest, and collected by
-    name (`E2E` of the Makefile).
+    Folders are marked later, by their conftest, and collected by name (`E2E` of the Makefile).
     """
     if any(map(item.get_closest_marker, ("slow", "e2e"))) and not _names_its_mark(item.path):
         raise pytest.UsageError(f"{item.nodeid} is slow or e2e: write `mark.…` into its file")
-    if item.nodeid.partition("::")[0] in UNTRACED:
-        item.add_marker("no_cover")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Stops tracing while a test of `UNTRACED` runs.
+
+    The mark `no_cover` starts coverage again after each test, which then patches fork once more: a
+    thousand tests later each child process of a test takes half a minute to begin.
+    """
+    tracer = sys.gettrace() if item.nodeid.partition("::")[0] in UNTRACED else None
+    if tracer is not None:
+        sys.settrace(None)
+    yield
+    if tracer is not None:
+        sys.settrace(tracer)
 
 
 def _folder(unit: str) -> str:
