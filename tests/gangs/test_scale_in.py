@@ -11,9 +11,9 @@ from master.controllers.nomination.gangs.members import gang_members
 from master.controllers.nomination.writing.gang_writes import pod_patch
 from master.kube.gang_pod import GangPod
 from tests.controllers.nomination.objects import WORDS, gang_context, gated_pod, parse
-from topo.gangs.machine.gang import GangId, Note, PodUid, Selection
+from topo.gangs.machine.gang import GangId, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import Nominate, Open
-from topo.gangs.scale_in import DELETION_COST, PlacedPod, deletion_costs
+from topo.gangs.scale_in import DELETION_COST, deletion_costs
 from topo.gangs.stamp import Stamp
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
@@ -27,6 +27,12 @@ def placed(node: str, group: int) -> Note:
     return Note(NodeName(node), group, HoldId("h"), Selection("h"), 1, certified=True)
 
 
+def opened(rank: int, group: int) -> Open:
+    """The opening of a pod of a Deployment, on a node of its own."""
+    member = Member(uid=PodUid(str(rank)), name="p", rank=rank, version="1", lacks_cost=True)
+    return Open(GANG, member, placed(f"n{rank}", group))
+
+
 @given(
     st.lists(st.integers(1, 3), min_size=1, max_size=6),
     st.sets(st.integers(0, 20)),
@@ -38,12 +44,17 @@ def test_scaled_in_by_any_number_at_most_one_group_is_left_in_part_and_hybrid_on
 ) -> None:
     """Pods of one cost go in any order, as Kubernetes takes them."""
     groups = [group for group, size in enumerate(sizes) for _ in range(size)]
-    pods = [PlacedPod(PodUid(str(at)), placed(f"n{at}", g)) for at, g in enumerate(groups)]
+    pods = [
+        Open(
+            GANG, Member(uid=PodUid(str(at)), name="p", rank=at, version="1", lacks_cost=True), note
+        )
+        for at, note in enumerate(placed(f"n{at}", group) for at, group in enumerate(groups))
+    ]
     costs = deletion_costs(pods, lambda node: int(node[1:]) in hybrid)
     assert all(-(2**31) <= cost <= 0 for cost in costs.values())
     shuffled = list(pods)
     order.shuffle(shuffled)
-    left = sorted(shuffled, key=lambda pod: costs[pod.uid])[gone:]
+    left = sorted(shuffled, key=lambda pod: costs[pod.pod.uid])[gone:]
     there = Counter(pod.note.group for pod in left)
     assert sum(there[group] != sizes[group] for group in there) <= 1
     mixed = {groups[at] for at in hybrid if at < len(groups)}
@@ -74,8 +85,9 @@ def test_the_cost_is_written_when_the_gate_is_opened_and_a_stated_one_stays(
     assert isinstance(pod, GangPod)
     (member,) = gang_members(GANG, [pod], request, gang_context())
     note = placed("n1", 3)
-    costs = {} if not member.lacks_cost else {member.uid: -3}
-    patch = pod_patch(Open(GANG, member, note), "jobs", WORDS, costs.get(member.uid))
+    opening = Open(GANG, member, note)
+    costs = deletion_costs([opening], lambda _: False)
+    patch = pod_patch(opening, "jobs", WORDS, costs.get(member.uid))
     assert patch.fields["metadata"]["annotations"].get(DELETION_COST) == written
     nomination = Nominate(GANG, member, note, note.node)
     asked = pod_patch(nomination, "jobs", WORDS, costs.get(member.uid))

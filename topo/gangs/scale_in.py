@@ -21,9 +21,9 @@ pkg/controller/controller_utils.go, k8s.io/kubernetes v1.37. The annotation is a
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
-from topo.gangs.machine.gang import Note, PodUid
+from topo.gangs.machine.gang import PodUid
+from topo.gangs.machine.instructions import Open, PodInstruction
 from topo.model.ids import NodeName
 from topo.model.limits import MAX_PODS
 
@@ -31,18 +31,13 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _BEFORE_ALL = MAX_PODS
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedPod:
-    """A pod whose controller deletes pods by their cost, and the place that it gets."""
-
-    uid: PodUid
-    note: Note
-
-
 def deletion_costs(
-    pods: Iterable[PlacedPod], is_hybrid: Callable[[NodeName], bool]
+    asked: Iterable[PodInstruction], is_hybrid: Callable[[NodeName], bool]
 ) -> dict[PodUid, int]:
-    """Return the cost of each of a gang's pods that are opened together."""
-    placed = tuple(pods)
-    hybrid = {pod.note.group for pod in placed if is_hybrid(pod.note.node)}
-    return {pod.uid: -pod.note.group - _BEFORE_ALL * (pod.note.group in hybrid) for pod in placed}
+    """Return the cost of each pod of a gang that is opened now and lacks one."""
+    opened = [each for each in asked if isinstance(each, Open) and each.pod.lacks_cost]
+    hybrid = {each.note.group for each in opened if is_hybrid(each.note.node)}
+    return {
+        each.pod.uid: -each.note.group - _BEFORE_ALL * (each.note.group in hybrid)
+        for each in opened
+    }

@@ -1,6 +1,6 @@
 """Writes the machine's instructions to pods and nodes, and collects the refusals."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -17,8 +17,8 @@ from master.kube.writing.writes import Patch, WriteTarget
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.events import WriteRefused
 from topo.gangs.machine.gang import GangId, Selection
-from topo.gangs.machine.instructions import Open, PodInstruction
-from topo.gangs.scale_in import PlacedPod, deletion_costs
+from topo.gangs.machine.instructions import PodInstruction
+from topo.gangs.scale_in import deletion_costs
 from topo.model.ids import NodeName
 
 
@@ -52,7 +52,7 @@ class InstructionWriter:
         writes: list[Patch] = []
         for gang_id, each_of_gang in groupby(asked, key=attrgetter("id")):
             of_gang, namespace = tuple(each_of_gang), self.reader.namespace(gang_id)
-            costs = deletion_costs(_scaled_in_by_cost(of_gang), self.is_hybrid)
+            costs = deletion_costs(of_gang, self.is_hybrid)
             patches = [
                 gang_writes.pod_patch(each, namespace, self.keys, costs.get(each.pod.uid))
                 for each in of_gang
@@ -111,9 +111,3 @@ class InstructionWriter:
         self._refused.append(refused)
         self.index.mark(refused.id)
         self.wake()
-
-
-def _scaled_in_by_cost(asked: Sequence[PodInstruction]) -> Iterator[PlacedPod]:
-    for each in asked:
-        if isinstance(each, Open) and each.pod.lacks_cost:
-            yield PlacedPod(each.pod.uid, each.note)
