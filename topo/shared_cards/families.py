@@ -14,6 +14,7 @@ tkestack/gpu-manager README.md.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 A_CARD = 100
 """Cores of a whole card, in percent or hundredths."""
@@ -46,6 +47,7 @@ class Family:
         return tuple(dict.fromkeys((self.number, self.cores, self.memory)))
 
 
+@cache
 def families(domain: str) -> tuple[Family, ...]:
     """Return the families; MetaX's resources are under the vendor's domain."""
     core = "tencent.com/vcuda-core"

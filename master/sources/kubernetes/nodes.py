@@ -14,7 +14,7 @@ from topo.model.ids import NodeName
 from topo.model.observation import ListedNode
 from topo.model.quantity import thousandths, whole
 from topo.placement.job.policy import Policy
-from topo.shared_cards.families import GPU_MANAGER, Family, by_name, renamed_family
+from topo.shared_cards.families import GPU_MANAGER, Family, by_name, families, renamed_family
 from topo.shared_cards.formats import Cards, manager_cards, node_cards
 
 POOLS = (*USAGES, HYBRID)
@@ -70,7 +70,7 @@ def _names(found: NodeObject) -> Iterator[tuple[str, str]]:
 def cluster_node(found: NodeObject, policy: Policy, modes: SharingModes) -> ClusterNode:
     """Return the node for placement; a value that cannot be read counts as nothing (`doubts`)."""
     name = NodeName(found.metadata.name)
-    allocatable = found.status.allocatable
+    allocatable, renamed = found.status.allocatable, _renamed(found, policy)
     taints = tuple(Taint(each.key, each.value, each.effect) for each in found.spec.taints)
     return ClusterNode(
         name=name,
@@ -78,9 +78,9 @@ def cluster_node(found: NodeObject, policy: Policy, modes: SharingModes) -> Clus
         taints=taints,
         unschedulable=found.spec.unschedulable,
         ready=not _not_ready(found),
-        allocatable=_whole(found, policy) if allocatable else None,
+        allocatable=_whole(found, policy, renamed) if allocatable else None,
         pool=_pool(found, policy),
-        shared=_shared(found, policy, modes),
+        shared=_shared(found, policy, modes, renamed),
     )
 
 
@@ -123,7 +123,9 @@ def other_amounts(found: NodeObject, policy: Policy) -> dict[str, int]:
 
 def whole_gpus(found: NodeObject, policy: Policy) -> int:
     """Return the GPUs of the first resource that the node has, 0 without any."""
-    return next((number for _, number in _whole(found, policy) if number), 0)
+    return next(
+        (number for _, number in _whole(found, policy, _renamed(found, policy)) if number), 0
+    )
 
 
 def _labels(found: NodeObject, policy: Policy) -> tuple[tuple[str, str], ...]:
@@ -159,28 +161,32 @@ def _amounts(stated: dict[str, str], resources: Sequence[str]) -> tuple[tuple[st
     return tuple((name, whole(stated[name]) or 0) for name in resources if name in stated)
 
 
-def _whole(found: NodeObject, policy: Policy) -> tuple[tuple[str, int], ...]:
+def _whole(
+    found: NodeObject, policy: Policy, renamed: Family | None
+) -> tuple[tuple[str, int], ...]:
     """Return the whole GPUs of the node by their resources, each in the order of the policy."""
     stated = _amounts(found.status.allocatable, policy.gpu_resources)
-    return tuple((name, 0) for name, _ in stated) if _renamed(found, policy) else stated
+    return tuple((name, 0) for name, _ in stated) if renamed is not None else stated
 
 
 def _renamed(found: NodeObject, policy: Policy) -> Family | None:
-    stated = found.status.allocatable
-    amounts = dict(_amounts(stated, tuple(stated)))
+    of_cards = (name for family in families(policy.domain) for name in family.resources)
+    amounts = dict(_amounts(found.status.allocatable, (*policy.gpu_resources, *of_cards)))
     return renamed_family(amounts, policy.gpu_resources, policy.domain)
 
 
-def _shared(found: NodeObject, policy: Policy, modes: SharingModes) -> tuple[tuple[str, int], ...]:
+def _shared(
+    found: NodeObject, policy: Policy, modes: SharingModes, renamed: Family | None
+) -> tuple[tuple[str, int], ...]:
     """Return the shared resources of the node: those it states, and the one of its sharing mode.
 
     A node that was just put into the mode states none yet, and no whole GPU for long either.
     """
     stated = dict(_amounts(found.status.allocatable, policy.shared_resources))
     there = {name: number for name, number in stated.items() if number}
-    if (family := _renamed(found, policy)) is not None:
+    if renamed is not None:
         whole_ones = _amounts(found.status.allocatable, policy.gpu_resources)
-        there[family.number] = next(number for _, number in whole_ones if number)
+        there[renamed.number] = next(number for _, number in whole_ones if number)
     if modes.mode_of(found.metadata.name) != NATIVE:
         resource = policy.shared_resources[0]
         there.setdefault(resource, stated.get(resource, 0))
