@@ -44,12 +44,7 @@ def test_scaled_in_by_any_number_at_most_one_group_is_left_in_part_and_hybrid_on
 ) -> None:
     """Pods of one cost go in any order, as Kubernetes takes them."""
     groups = [group for group, size in enumerate(sizes) for _ in range(size)]
-    pods = [
-        Open(
-            GANG, Member(uid=PodUid(str(at)), name="p", rank=at, version="1", lacks_cost=True), note
-        )
-        for at, note in enumerate(placed(f"n{at}", group) for at, group in enumerate(groups))
-    ]
+    pods = [opened(at, group) for at, group in enumerate(groups)]
     costs = deletion_costs(pods, lambda node: int(node[1:]) in hybrid)
     assert all(-(2**31) <= cost <= 0 for cost in costs.values())
     shuffled = list(pods)

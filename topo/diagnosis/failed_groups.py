@@ -1,4 +1,4 @@
-"""Groups whose nodes failed together: what they share (a switch, its power) is told, not each node.
+"""Groups whose nodes failed together: one finding names the group, in the place of each node.
 
 Result: one finding for each group of which at least half of the nodes, and `TOGETHER` of them, have
 failed: Kubernetes, their worker, the cluster manager or their own links say so. It names the group

@@ -140,7 +140,7 @@ class SweepReport(_Message):
 
 
 class SweepAnswer(_Message):
-    """The ports whose dumps the master has not, and how often to report."""
+    """The ports whose dumps the master lacks, and how often to report."""
 
     want: Annotated[tuple[str, ...], Field(max_length=MAX_SWEPT_PORTS)] = ()
     beat_s: Annotated[float, Field(allow_inf_nan=False)] = 10.0

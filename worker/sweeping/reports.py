@@ -1,6 +1,6 @@
 """Tells the master of each round of sweeps and, between them, that this host sweeps still.
 
-The master says which dumps it has not: one that restarted, or took over, has none.
+The master answers which dumps it lacks: one that restarted, or took over, has none.
 """
 
 import asyncio

@@ -39,7 +39,7 @@ _log = structlog.get_logger(__name__)
 MAX_DUMPS = 64
 """Files of the folder that are read."""
 OLD_S = 86400.0
-"""A dump that was not made anew for so long describes a fabric that has changed since."""
+"""A fabric has changed since a dump of it that is older."""
 _NAME = re.compile(r"\w[\w.-]{0,199}(?<!\.new)(?<!\.tmp)(?<!\.part)", re.ASCII)
 """Not those of editors and mounted ConfigMaps, which begin with a dot, nor what is written yet."""
 

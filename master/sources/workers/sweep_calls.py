@@ -1,8 +1,8 @@
 """The calls of nodes that sweep a fabric, on the port of the workers.
 
-Who is not named in `--fabric-sweep-nodes` is refused before a byte of the body is read, and so is a
-token that any node may have: a dump says where every node is. A text stays packed here; the source
-unpacks it within its limit. A follower checks the same, and sends the call on.
+A dump says where every node is. So the master refuses a node that `--fabric-sweep-nodes` does not
+name, and a token that any node may have, before it reads a byte of the body. The text stays packed
+here; the source unpacks it within its limit. A follower checks the same, and sends the call on.
 """
 
 from collections.abc import Awaitable, Callable
@@ -36,8 +36,8 @@ TEXTS_AT_ONCE = 2
 _RETRY = {"Retry-After": "1"}
 
 
-class Port(Protocol):
-    """What the port of the workers knows of a request, and where a follower sends it on."""
+class CallPort(Protocol):
+    """The port of the workers, on which these calls arrive: it identifies senders and forwards."""
 
     async def identify(self, request: web.Request) -> Identity | web.Response:
         """Return whom the request speaks for, or the answer to one that is not let in."""
@@ -52,7 +52,7 @@ class Port(Protocol):
         ...
 
 
-Handler = Callable[[Port, NodeName, web.Request], Awaitable[web.Response]]
+Handler = Callable[[CallPort, NodeName, web.Request], Awaitable[web.Response]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,14 +64,16 @@ class SweepCalls:
     note: Callable[[str, str, str], None]
     _texts: int = field(default=0, init=False)
 
-    def add_routes(self, router: web.UrlDispatcher, port: Port) -> None:
+    def add_routes(self, router: web.UrlDispatcher, port: CallPort) -> None:
         """Add the calls to the port of the workers."""
         text_path = f"{SWEEPS_PATH}/{{port:{SWEPT_PORT}}}/{{digest:{SWEEP_DIGEST}}}"
         for path, handle in ((SWEEPS_PATH, self._post_sweeps), (text_path, self._post_text)):
             handler = partial(self._of_named, port, handle)
             router.add_post(path, handler, expect_handler=answer_expectation)
 
-    async def _of_named(self, port: Port, handle: Handler, request: web.Request) -> web.Response:
+    async def _of_named(
+        self, port: CallPort, handle: Handler, request: web.Request
+    ) -> web.Response:
         """Handle the call of a named node; refuse that of any other."""
         identity = await port.identify(request)
         if isinstance(identity, web.Response):
@@ -81,7 +83,9 @@ class SweepCalls:
             return self._not_named(port, node, request.remote)
         return await handle(port, node, request)
 
-    async def _post_sweeps(self, port: Port, node: NodeName, request: web.Request) -> web.Response:
+    async def _post_sweeps(
+        self, port: CallPort, node: NodeName, request: web.Request
+    ) -> web.Response:
         if not port.acts():
             return await port.sent_on(request, MAX_SWEEP_REPORT_BYTES)
         if not self.sweeps.admits(node):
@@ -100,7 +104,9 @@ class SweepCalls:
         self.reports.labels("sweep", "taken").inc()
         return _answer(self.sweeps.hear(node, report))
 
-    async def _post_text(self, port: Port, node: NodeName, request: web.Request) -> web.Response:
+    async def _post_text(
+        self, port: CallPort, node: NodeName, request: web.Request
+    ) -> web.Response:
         if self._texts >= TEXTS_AT_ONCE:
             what = f"{TEXTS_AT_ONCE} dumps are arriving already"
             return self._refused(503, "busy", what, "send it again")
@@ -123,7 +129,7 @@ class SweepCalls:
         self.reports.labels("dump", "taken").inc()
         return _answer(answer)
 
-    def _not_named(self, port: Port, node: NodeName | None, remote: str | None) -> web.Response:
+    def _not_named(self, port: CallPort, node: NodeName | None, remote: str | None) -> web.Response:
         """Refuse a node whose dumps do not count, and who has a token that names no node."""
         code = ReportCondition.UNNAMED_SWEEPER
         sender = node or remote or "an unknown address"

@@ -1,4 +1,4 @@
-"""What the nodes say that the operator named for sweeps: which dumps they have, and their texts.
+"""The sweeps that nodes named by the operator report: which dumps they have, and their texts.
 
 No I/O; `clock` is monotonic, `now` are seconds since 1970. A text is taken only from a node that is
 named, for a dump that it has just listed, and only once: so what is held is bounded by the names.
@@ -84,8 +84,8 @@ class Sweeps:
     def hear(self, node: NodeName, report: SweepReport) -> SweepAnswer:
         """Take what a named node says; return which texts it should send.
 
-        A port that it lists no more is forgotten, except while it has trouble, of as many as one
-        report lists.
+        It forgets a port that the node lists no more, but not while the node has trouble, unless
+        the ports are more than one report lists.
         """
         host = self._hosts[node]
         host.heard_s, host.trouble = self._clock(), report.trouble

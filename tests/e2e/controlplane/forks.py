@@ -1,9 +1,9 @@
 """Masters for the price of one: a process beside the tests imports the master once, then forks.
 
 A master imports for a second of processor time, and a long run starts hundreds. A fork has the
-environment, log, session and tie that an executed program has, and runs the same `main`. Masters
-are executed until the server has imported all, where Python or the loader is told something by the
-environment, and in all suites that start them otherwise: `tests/master`, demos, pods of the chart.
+environment, log, session and tie that an executed program has, and runs the same `main`. Tests
+execute a master until the server has imported all, and where the environment has variables that
+Python or the loader reads at execution. `tests/master`, demos and pods of the chart ask no server.
 
     tests  {"argv", "environment", "folder", "log"} ──►  server  ──fork──►  a master
            ◄──────────────────────── its number, a line

@@ -381,7 +381,7 @@ async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> int
 
 
 def main() -> int:
-    """The exit code: 0 where all was told right."""
+    """The exit code: 0 where every check passed."""
     parser = argparse.ArgumentParser("python -m tests.e2e.scheduling.switch_dies")
     parser.add_argument("--boxes", type=int, default=27, help="switchboxes of 16 nodes")
     parser.add_argument("--jobs", type=int, default=200)

@@ -11,8 +11,7 @@ higher end that nobody saw may lead to all nodes.
 
 Why that is right: traffic of a switched fabric goes up as far as it must and then down. What is
 below a switch needs no cable above it to reach what is below it, too, and any of those above to
-reach others. That a fabric uses another cable of as many as lead there nobody can exclude: each of
-them carries a share.
+reach others. The fabric may use any of the cables that lead there: each of them carries a share.
 
 Cost: that of `switch_tiers` once, then O(cables below, and beyond) for each switch, once each.
 
@@ -53,7 +52,7 @@ class Traffic:
     def is_switch(self, end: End) -> bool:
         """Return whether an end is at neither a node nor another host.
 
-        What nobody saw is a switch if its ports are numbers.
+        A device that is not seen is a switch if its ports are numbers.
         """
         device = end.device.casefold()
         is_host = device in self._hosts or end.device.startswith(UNNAMED)
