@@ -1,6 +1,7 @@
 """Folders and modules are small enough to find one's way, and the names of classes distinct."""
 
 import ast
+import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PRODUCT = ("topo", "master", "worker")
+FOLDERS = {
+    *(".ci", "bench", "docs", "examples", "helm", "monitoring", "packaging", "tests"),
+    *PRODUCT,
+}
 MOST_MODULES, MOST_LINES, MOST_HOMES = 16, 500, 2
 
 
@@ -18,6 +23,13 @@ def modules(*packages: str) -> Iterator[Path]:
         for path in sorted((ROOT / package).rglob("*.py")):
             if "node_modules" not in path.parts:
                 yield path.relative_to(ROOT)
+
+
+def test_the_root_has_the_folders_of_the_product_and_no_other() -> None:
+    """A program that a test runs may write where it is started, and a commit may take that up."""
+    words = ("git", "ls-files", "-z", "-co", "--exclude-standard")
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {path.split("/")[0] for path in done.stdout.split("\0") if "/" in path} == FOLDERS
 
 
 def test_no_folder_has_more_than_16_modules() -> None:
