@@ -27,7 +27,7 @@ ADMIN, MASTER, CLEANUP = "admin", "topo-master", "topo-master-cleanup"
 NODE = "/api/v1/nodes/node-sample1"
 GATE, THEIRS = {"name": "metax-tech.com/placement"}, {"name": "example.com/quota"}
 PLACED = "metax-tech.com/Placed"
-FORMER = "example.com/former"
+FORMER, RACK = "example.com/former", "example.com/rack"
 CONTROLLERS = (*BY_DEFAULT, "nomination", "gang-objects", "node-features")
 _FORBIDDEN, _POLICY = 403, 422
 _WRITTEN_BY_THE_SERVER = ("managedFields", "resourceVersion", "generation")
@@ -86,8 +86,9 @@ async def accounts(
     """
     pods = f"/api/v1/namespaces/{namespace}/pods"
     asked = {"metax-tech.com/gpu-group-size": "8", "metax-tech.com/gang-pods": "2"}
+    in_its_rack = {**asked, "metax-tech.com/gang-own-domains": f"1x1@zone,1x1@{RACK}"}
     for name, spec, annotations in (
-        ("gated", {"schedulingGates": [GATE, THEIRS]}, asked),
+        ("gated", {"schedulingGates": [GATE, THEIRS]}, in_its_rack),
         ("running", {"nodeName": "node-sample1"}, asked),
         ("of-others", {"schedulingGates": [THEIRS]}, {}),
     ):
@@ -211,17 +212,19 @@ async def test_what_masters_write_passes(accounts: Accounts) -> None:
     }
     await master.call("PATCH", f"{pods}/gated/status", nomination, content_type=_STRATEGIC)
     gone = {"$patch": "delete", **GATE}
-    opened = {"schedulingGates": [gone], "nodeSelector": gang}
+    opened = {"schedulingGates": [gone], "nodeSelector": {**gang, RACK: "r1"}}
     path, patch = f"{pods}/gated", {"spec": opened}
     after = await master.call("PATCH", path, patch, content_type=_STRATEGIC)
     assert after["spec"]["schedulingGates"] == [THEIRS]
-    assert after["spec"]["nodeSelector"] == gang
+    assert after["spec"]["nodeSelector"] == {**gang, RACK: "r1"}
     assert PLACED in [each["type"] for each in after["status"]["conditions"]]
 
 
 _OF_OTHERS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("gated", {"spec": {"schedulingGates": [GATE]}}),
     ("gated", {"spec": {"schedulingGates": []}}),
+    ("gated", {"spec": {"nodeSelector": {RACK.rpartition("/")[2]: "r1"}}}),
+    ("gated", {"spec": {"nodeSelector": {RACK[:-1]: "r1"}}}),
     ("of-others", {"metadata": {"annotations": {"metax-tech.com/placement": "p"}}}),
     ("of-others", {"spec": {"nodeSelector": {"gang.metax-tech.com/a": "b"}}}),
     ("of-others/status", {"status": {"nominatedNodeName": "node-sample1"}}),
