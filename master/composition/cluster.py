@@ -174,7 +174,8 @@ def _pods(
 
 def _is_followed(pod: ClusterPod) -> bool:
     """Return whether a pod is kept: it names cards, or may keep others out of a domain of nodes."""
-    return pod.names_cards or (pod.part is not None and not isinstance(pod, GangPod))
+    is_of_no_gang = not isinstance(pod, GangPod) or pod.is_chooser
+    return pod.names_cards or (pod.part is not None and is_of_no_gang)
 
 
 def _requests(follow: _Follow, settings: MasterSettings) -> Reflector[KnownRequest]:

@@ -211,6 +211,11 @@ class GangPod(ClusterPod):
     reported: Transition | None = field(default=None, compare=False)
 
     @property
+    def is_chooser(self) -> bool:
+        """Whether it takes no GPUs, and its node decides the domain of its gang's other pods."""
+        return not self.gpus and isinstance(self.stamp, Stamp) and bool(self.stamp.own_domains)
+
+    @property
     def named(self) -> Iterator[Key]:
         """The objects that decide when and where it can run: PodGroups, claims, requests."""
         groups = self.pod_group, self.scheduling_group, self.composite_group

@@ -82,8 +82,8 @@ def test_the_cost_is_written_when_the_gate_is_opened_and_a_stated_one_stays(
     note = placed("n1", 3)
     opening = Open(GANG, member, note)
     costs = deletion_costs([opening], lambda _: False)
-    patch = pod_patch(opening, "jobs", WORDS, costs.get(member.uid))
+    patch = pod_patch(opening, "jobs", WORDS, deletion_cost=costs.get(member.uid))
     assert patch.fields["metadata"]["annotations"].get(DELETION_COST) == written
     nomination = Nominate(GANG, member, note, note.node)
-    asked = pod_patch(nomination, "jobs", WORDS, costs.get(member.uid))
+    asked = pod_patch(nomination, "jobs", WORDS, deletion_cost=costs.get(member.uid))
     assert DELETION_COST not in asked.fields["metadata"]["annotations"]

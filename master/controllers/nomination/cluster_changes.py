@@ -92,7 +92,8 @@ class ClusterChanges:
         """
         for gang_id, gang in self.reader.known.items():
             starts_later = gang.is_elastic and len(gang.members) < gang.request.pods
-            if starts_later or (gang.members[-1].is_expected and self._is_one_by_one(gang_id)):
+            is_kept = any(member.is_expected for member in gang.members[-1:])
+            if starts_later or (is_kept and self._is_one_by_one(gang_id)):
                 self.mark(gang_id)
 
     def take(self) -> Iterator[GangId]:

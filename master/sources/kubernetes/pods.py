@@ -238,7 +238,8 @@ class PodParser:
         common |= {"terms": terms, "stamp": stamp}
         kind = kind_of_pod(found, common["owner"], keys)
         rank, has_rank = rank_of_pod(found, stamp, kind, keys)
-        fixed = spec.node_selector.get(HOSTNAME)
+        chooses = not common["gpus"] and isinstance(stamp, Stamp) and bool(stamp.own_domains)
+        fixed = spec.node_selector.get(HOSTNAME) if not chooses else None
         return GangPod(
             **common,
             **self._standing(found, common, gang, place[1]),
@@ -295,7 +296,10 @@ class PodParser:
             # A gated pod is always placed here, so that its gate is opened whatever else is wrong.
             "is_placed_here": gated or (not is_of_others if has_place else is_planned),
             "is_native": way is Way.NATIVE,
-            "bypassed_webhook": is_untouched and ungrouped is None and way is Way.NOMINATION,
+            "bypassed_webhook": is_untouched
+            and ungrouped is None
+            and way is Way.NOMINATION
+            and bool(common["gpus"]),
             "ungrouped": ungrouped,
             "opened": has_place and not (gated or common["other_gates"]),
             "unplanned": "" if gated or is_of_others else unplanned,

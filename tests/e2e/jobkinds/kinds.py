@@ -91,6 +91,16 @@ def _rank_in_groups(pod: Pod) -> int:
     return 8 * int(labels[f"{prefix}/group-index"]) + int(labels[f"{prefix}/worker-index"])
 
 
+def _led() -> Any:
+    """Exclusive groups of eight workers whose leader takes no GPUs."""
+    job = example("leaderworkerset-exclusive")
+    of_group = job["spec"]["leaderWorkerTemplate"]
+    of_group["size"] = 9
+    of_group["leaderTemplate"] = copy.deepcopy(of_group["workerTemplate"])
+    del of_group["leaderTemplate"]["spec"]["containers"][0]["resources"]
+    return job
+
+
 def _rank_by_role(pod: Pod) -> int:
     labels, prefix = pod["metadata"]["labels"], "training.kubeflow.org"
     offset = 0 if labels[f"{prefix}/replica-type"] == "master" else 1
@@ -179,6 +189,16 @@ KINDS: Mapping[str, Kind] = {
             program="lws",
             scaled=lambda _, pods: {"spec": {"replicas": pods // 8}},
             rank=_rank_in_groups,
+            least=8,
+            part=_label("leaderworkerset.sigs.k8s.io/group-index"),
+        ),
+        Kind(
+            name="leaderworkerset-led",
+            path="/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets",
+            job=_led,
+            program="lws",
+            scaled=lambda _, pods: {"spec": {"replicas": pods // 8}},
+            rank=lambda pod: _rank_in_groups(pod) - 1,
             least=8,
             part=_label("leaderworkerset.sigs.k8s.io/group-index"),
         ),

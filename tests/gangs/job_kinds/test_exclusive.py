@@ -84,12 +84,56 @@ def test_a_group_needs_one_domain_for_its_leader_and_workers() -> None:
     assert own_domains(exclusive(made.leader_worker_set(4), OF_GROUPS)) == [("1x4@rack", True)]
 
 
+def test_a_leader_without_gpus_is_stamped_too_since_its_node_decides_the_domain() -> None:
+    found = exclusive(made.leader_worker_set(5, leader_gpus=0), OF_GROUPS)
+    assert own_domains(found) == [("1x4@rack", True)] * 2
+    leader, workers = stamps(found)
+    assert {leader[WORDS.pods], workers[WORDS.pods]} == {"4"}
+    assert {leader[WORDS.rank_offset], workers[WORDS.rank_offset]} == {"0"}
+    spec = made.admitted(found)["spec"]["leaderWorkerTemplate"]
+    labels = {f"{OF_GROUPS}/{key}": "0" for key in ("group-index", "worker-index")}
+    labels |= {f"{OF_GROUPS}/name": "train"}
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet"}
+    for template, rank in ((spec["leaderTemplate"], None), (spec["workerTemplate"], "0")):
+        labels[f"{OF_GROUPS}/worker-index"] = "0" if rank is None else "1"
+        pod = made.admitted(made.pod(template, labels, owner))
+        assert [each["name"] for each in pod["spec"]["schedulingGates"]] == [WORDS.gate]
+        assert pod["metadata"]["annotations"].get(WORDS.rank) == rank
+        assert pod["metadata"]["labels"].get(WORDS.group) == rank
+    shared = made.leader_worker_set(5, leader_gpus=0)
+    pod = made.pod(made.admitted(shared)["spec"]["leaderWorkerTemplate"]["leaderTemplate"], {}, {})
+    assert "schedulingGates" not in made.admitted(pod)["spec"]
+
+
+def elsewhere(field: str, value: Any) -> Any:
+    """A LeaderWorkerSet whose leader has no GPUs and may use other nodes than its workers."""
+    found = exclusive(made.leader_worker_set(5, leader_gpus=0), OF_GROUPS)
+    found["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"][field] = value
+    return found
+
+
+def without_gpus(found: Any) -> Any:
+    """The same with workers that take none."""
+    template = found["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    template["spec"]["containers"][0]["resources"] = {}
+    return found
+
+
 @pytest.mark.parametrize(
     ("found", "told"),
     [
         (
-            exclusive(made.leader_worker_set(4, leader_gpus=0), OF_GROUPS),
-            "the pod of leader chooses the domain of the others and takes no GPUs",
+            elsewhere("tolerations", [{"key": "gpu", "operator": "Exists"}]),
+            "has other tolerations than they, so metax-tech.com/gpu-group-size is left alone",
+        ),
+        (elsewhere("nodeSelector", {"pool": "gpus"}), "give all the same nodeSelector"),
+        (
+            elsewhere("affinity", {"nodeAffinity": {"required": {}}}),
+            "give all the same nodeAffinity",
+        ),
+        (
+            without_gpus(exclusive(made.leader_worker_set(2, leader_gpus=16), OF_GROUPS)),
+            "the pods of workers share the domain of others and take no GPUs",
         ),
         (
             exclusive(made.leader_worker_set(4), OF_GROUPS, subgroup_exclusive_topology="rack"),
@@ -108,7 +152,7 @@ def test_a_group_needs_one_domain_for_its_leader_and_workers() -> None:
             "name a label of nodes",
         ),
     ],
-    ids=["no-gpus", "subgroups", "crossing", "many", "label"],
+    ids=["taints", "selector", "affinity", "workers", "subgroups", "crossing", "many", "label"],
 )
 def test_what_cannot_have_domains_of_its_own_is_told_and_runs_without_groups(
     found: Any, told: str

@@ -3,7 +3,7 @@
 A job becomes none if its user chooses nodes by other means, or if its pods cannot fill groups.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import gcd
@@ -19,6 +19,7 @@ from topo.gangs.job_kinds.templates import (
     field_path,
     too_many_containers,
 )
+from topo.gangs.json_patch import mapping
 from topo.gangs.stamp import MAX_DOMAINS, Stamp, decode_own_domains, encode_own_domains
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
@@ -47,7 +48,8 @@ class JobGang:
     """The pods that start together: the terms of their groups, and their templates by rank.
 
     `warning` says how pods that differ are counted, empty where they do not. `kind` is stamped,
-    empty where the controller of the pods is the gang.
+    empty where the controller of the pods is the gang. `choosers` are the templates of pods without
+    GPUs by whose node the domain of others is chosen: they have no ranks.
     """
 
     terms: GroupTerms
@@ -55,11 +57,17 @@ class JobGang:
     request: Request
     warning: str
     kind: str
+    choosers: tuple[Template, ...] = ()
 
     @property
     def templates(self) -> list[Template]:
         """The templates by rank."""
         return [each.template for each in self.members]
+
+    @property
+    def waits(self) -> list[Wait]:
+        """Why some of the pods are made only once others of them run."""
+        return waits_for_others([*self.choosers, *self.templates])
 
     def stamp(self, first_rank: int = 0) -> Stamp:
         """Return the stamp of the pods that begin at this rank."""
@@ -84,10 +92,11 @@ def gang_of_job(
     members = _members(parts.templates, rules, namespace)
     if isinstance(members, Refusal | UnknownTemplate):
         return members
-    if (refusal := _disorder([each.template for each in members])) is not None:
+    choosers = _choosers(parts, members)
+    if (refusal := _disorder([*choosers, *(each.template for each in members)])) is not None:
         return refusal
     pods = sum(each.template.pods for each in members)
-    if why := _left_alone(parts, members, keys):
+    if why := _left_alone(parts, members, choosers, keys):
         return LeftAlone(why)
     most = max(each.gpus for each in members)
     request = Request(
@@ -97,29 +106,66 @@ def gang_of_job(
         own_domains=_own_domains(parts, members),
     )
     misfit = _misfit(request, keys, asked.places[keys.size])
-    return misfit or JobGang(terms, members, request, _unlike(members), parts.stamped_kind)
+    return misfit or JobGang(
+        terms, members, request, _unlike(members), parts.stamped_kind, tuple(choosers)
+    )
 
 
-def _left_alone(parts: JobParts, members: Sequence[GpuTemplate], keys: AnnotationKeys) -> str:
+def _choosers(parts: JobParts, members: Sequence[GpuTemplate]) -> list[Template]:
+    """Return the templates of pods without GPUs by whose node the domain of others is chosen."""
+    names = {each.template.name for each in members}
+    firsts = {
+        each.pods[0][0]
+        for each in parts.own_domains
+        if each.label and not names.isdisjoint(name for name, _ in each.pods)
+    }
+    return [each for each in parts.templates if each.name in firsts - names]
+
+
+def _left_alone(
+    parts: JobParts,
+    members: Sequence[GpuTemplate],
+    choosers: Sequence[Template],
+    keys: AnnotationKeys,
+) -> str:
     """Return why the job is left alone, now that the templates with GPUs are known; else empty."""
     if not any(each.template.pods for each in members):
         return f"the job has no pods yet; those that it gets run without {keys.size}"
     names = {each.template.name for each in members}
     for each in parts.own_domains:
-        lacking = [name for name in each.templates if name not in names]
-        if each.label and 0 < len(lacking) < len(each.templates):
-            what = f"the pod of {lacking[0]} chooses the domain of the others and takes no GPUs"
-            return f"{what}, so {keys.size} is left alone; give it some"
+        first, *others = (name for name, _ in each.pods)
+        lacking = [name for name in others if name not in names]
+        if each.label and lacking and (first in names or len(lacking) < len(others)):
+            what = f"the pods of {lacking[0]} share the domain of others and take no GPUs"
+            return f"{what}, so {keys.size} is left alone; give them some"
+    for chooser in choosers:
+        for field in _NODE_FIELDS:
+            if any(_node_field(chooser, field) != _node_field(m.template, field) for m in members):
+                what = f"the pod of {chooser.name} chooses the domain of the others, takes no GPUs"
+                return (
+                    f"{what} and has other {field} than they, so {keys.size} is left alone;"
+                    f" give all the same {field}"
+                )
     return ""
+
+
+_NODE_FIELDS = ("nodeSelector", "tolerations", "nodeAffinity")
+"""What decides which nodes a pod may use. Of the pods that come later only the first one tells."""
+
+
+def _node_field(template: Template, name: str) -> object:
+    found = template.spec if name != "nodeAffinity" else mapping(template.spec.get("affinity"))
+    return found.get(name) or None
 
 
 def _own_domains(parts: JobParts, members: Sequence[GpuTemplate]) -> tuple[OwnDomains, ...]:
     """Return the runs of ranks that need domains of their own; empty where none does."""
     names = {each.template.name for each in members}
+    sizes = [sum(pods for name, pods in each.pods if name in names) for each in parts.own_domains]
     found = tuple(
-        OwnDomains(each.times, each.pods, each.label)
-        for each in parts.own_domains
-        if names.issuperset(each.templates) and each.times and each.pods
+        OwnDomains(each.times, pods, each.label)
+        for each, pods in zip(parts.own_domains, sizes, strict=True)
+        if each.times and pods
     )
     return found if any(each.label for each in found) else ()
 
@@ -164,17 +210,17 @@ def _disorder(templates: Sequence[Template]) -> Refusal | None:
         if each.waits is not None and each.waits.until_ended and (names & each.waits.names):
             return each.waits.refusal(each.name, min(names & each.waits.names))
     pods = sum(each.pods for each in templates)
-    if pods > MAX_PODS_AHEAD and (late := next(waits_for_others(templates), None)) is not None:
+    if pods > MAX_PODS_AHEAD and (late := next(iter(waits_for_others(templates)), None)):
         what = f"places are kept for at most {MAX_PODS_AHEAD} pods, and the job has {pods}"
         return Refusal(what, late.where, late.fix)
     return None
 
 
-def waits_for_others(templates: Sequence[Template]) -> Iterator[Wait]:
-    """Yield why some of the pods are made only once others of them run."""
+def waits_for_others(templates: Sequence[Template]) -> list[Wait]:
+    """Return why some of the pods are made only once others of them run."""
     names = {each.name for each in templates}
     waits = (each.waits for each in templates if each.waits is not None)
-    return (each for each in waits if names & each.names)
+    return [each for each in waits if names & each.names]
 
 
 def _misfit(request: Request, keys: AnnotationKeys, where: str) -> Refusal | None:

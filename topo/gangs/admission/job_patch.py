@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from topo.gangs.admission import scheduling_groups
-from topo.gangs.admission.job_gang import JobGang, waits_for_others
+from topo.gangs.admission.job_gang import JobGang
 from topo.gangs.admission.user_annotations import UserAnnotations, annotated_places
 from topo.gangs.annotation_keys import ONE_BY_ONE, AnnotationKeys
 from topo.gangs.job_kinds.templates import JobParts, Template
@@ -17,9 +17,11 @@ def pod_annotations(
 ) -> Iterator[tuple[Path, dict[str, str]]]:
     """Yield the path of each template, and the annotations for its pods."""
     offset = 0
-    waits = list(waits_for_others(gang.templates))
-    word = ONE_BY_ONE if any(each.is_one_by_one for each in waits) else "true"
-    is_late = {keys.is_late: word} if waits else {}
+    word = ONE_BY_ONE if any(each.is_one_by_one for each in gang.waits) else "true"
+    more = {keys.is_late: word} if gang.waits else {}
+    more |= {keys.kind: gang.kind} if gang.kind else {}
+    for chooser in gang.choosers:
+        yield chooser.path, {**asked.values, **gang.stamp().annotations(keys), **more}
     for each in gang.members:
         template = each.template
         stamp = replace(
@@ -27,9 +29,7 @@ def pod_annotations(
             pods_of_repeat=template.pods_of_repeat,
             first_index=template.first_index,
         )
-        values = {**asked.values, **stamp.annotations(keys), **is_late}
-        if gang.kind:
-            values[keys.kind] = gang.kind
+        values = {**asked.values, **stamp.annotations(keys), **more}
         if each.claimed or keys.claimed_gpus in template.annotations:
             values[keys.claimed_gpus] = str(each.claimed)
         yield template.path, values

@@ -67,8 +67,10 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     gpus = pod_gpus(spec, rules.gpu_resources)
     has_claims = bool(sequence(spec.get("resourceClaims")))
     claimed = read_claimed(annotations, keys, has_claims=has_claims)
-    if isinstance(gpus, Refusal) or not gpus + claimed:
+    if isinstance(gpus, Refusal) or not (gpus + claimed or stamp.own_domains):
         return UNCHANGED
+    if not gpus + claimed:
+        rank = None  # its node decides the domain of the others, so it waits for their places
     group = stamp.group(rank) if rank is not None else None
     return _grouped(pod, rules, _Place(rank, group, terms), {})
 

@@ -114,7 +114,7 @@ def _exclusive_label(found: Mapping[str, Any], template: Mapping[str, Any]) -> s
 
 def _parts(template: Template, label: str) -> Parts:
     times = template.pods // max(1, template.pods_of_repeat)
-    return Parts(times, template.pods_of_repeat, label, (template.name,))
+    return Parts(times, label, ((template.name, template.pods_of_repeat),))
 
 
 def _annotations(found: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -12,10 +12,9 @@ label worker-index, which LeaderWorkerSet's own webhook writes, 0 for the leader
 
 With startupPolicy LeaderReady the workers are made once the leader is ready, so they come late.
 With exclusive-topology they are made once the leader is bound, and select its domain, in which an
-anti-affinity of the leader suffers no pod of another group of its namespace. A leader without GPUs
-would choose the domain before there is a gang; with subgroup-exclusive-topology each subgroup has
-such an affinity: both are left alone. Deleting one gated pod costs the whole group: it is made
-again under the same names.
+anti-affinity of the leader suffers no pod of another group of its namespace. With
+subgroup-exclusive-topology each subgroup has such an affinity, and is left alone. Deleting one
+gated pod costs the whole group: it is made again under the same names.
 
 Source: sigs.k8s.io/lws v0.9.0, api/leaderworkerset/v1, pkg/webhooks/pod_webhook.go,
 pkg/controllers/pod_controller.go.
@@ -60,12 +59,12 @@ def leader_worker_set(found: Mapping[str, Any]) -> JobParts:
     else:
         path = (*path, "workerTemplate")
         templates = (Template(path=path, name=_LEADER, pods=size, body=worker, waits=late),)
-    names = tuple(each.name for each in templates)
+    pods = tuple((each.name, each.pods) for each in templates)
     return JobParts(
         templates=templates,
         own=f"{_OF_SUBGROUPS} is set" if _OF_SUBGROUPS in annotations else "",
         stamped_kind=NAME,
-        own_domains=(Parts(1, size, label, names),) if label else (),
+        own_domains=(Parts(1, label, pods),) if label else (),
     )
 
 

@@ -76,16 +76,16 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Parts of a job, `times` of `pods` each, that each need a domain of their own.
+    """Parts of a job, `times` of them, that each need a domain of their own.
 
-    A domain is the nodes with one value of `label`; empty: these pods need none. `templates` are
-    the names of those that the pods of a part are of.
+    A domain is the nodes with one value of `label`; empty: these pods need none. `pods` are the
+    names of the templates that a part has pods of, and how many, in the order of ranks. By the node
+    of its first pod the domain of the others is chosen.
     """
 
     times: int
-    pods: int
     label: str
-    templates: tuple[str, ...]
+    pods: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

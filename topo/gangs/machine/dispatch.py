@@ -21,6 +21,7 @@ from topo.gangs.machine.instructions import (
     LabelNodes,
     Nominate,
     Open,
+    OpenInDomain,
     OpenUnplanned,
     PodInstruction,
     Release,
@@ -37,7 +38,7 @@ def unfinished_writes(given: Writes, gang: Gang) -> Writes:
     """
     if not given:
         return given
-    versions = {member.uid: member.version for member in gang.members}
+    versions = {each.uid: each.version for each in (*gang.members, *gang.choosers)}
     return {key: each for key, each in given.items() if not _is_done(each, gang, versions)}
 
 
@@ -89,6 +90,7 @@ def _is_done(given: PendingWrite, gang: Gang, versions: Mapping[PodUid, str]) ->
             return node not in gang.labelled
         case Release(_, hold):
             return hold not in gang.holds
-        case Nominate(pod=pod) | Open(pod=pod) | OpenUnplanned(pod=pod):
+        case Nominate() | Open() | OpenUnplanned() | OpenInDomain():
+            pod = given.instruction.pod
             return versions.get(pod.uid) != given.version
     return True

@@ -179,6 +179,8 @@ class Gang:
     takes; else it is 0.
     `by_links`: it is one pod that has no group, and gets its node by the links between the GPUs.
     `is_of_kueue`: Kueue admits its job. `is_elastic`: its pods may come and go while others run.
+    `choosers` are pods without GPUs and ranks by whose node their controller chooses the domain of
+    the others.
     `labelled` are the nodes with the gang's label, `holds` the holds made for it that exist.
     `booked` are holds of others that its pods take over with their places: those of a request for
     capacity that they consume.
@@ -194,6 +196,7 @@ class Gang:
     priority: int
     created_s: float
     members: tuple[Member, ...]
+    choosers: tuple[Member, ...] = ()
     awaits: str = ""
     hopeless: bool = False
     ungated: str = ""

@@ -146,6 +146,16 @@ class ReportStatus:
     text: str
 
 
-PodInstruction = Nominate | Open | OpenUnplanned
+@dataclass(frozen=True, slots=True)
+class OpenInDomain:
+    """Remove our gate and have the pod select the value of a label that `node` has."""
+
+    id: GangId
+    pod: Member
+    label: str
+    node: NodeName
+
+
+PodInstruction = Nominate | Open | OpenUnplanned | OpenInDomain
 """Is written to one pod."""
 Instruction = Place | Check | Release | LabelNodes | UnlabelNodes | PodInstruction | ReportStatus

@@ -7,6 +7,7 @@ from topo.gangs.machine.instructions import (
     LabelNodes,
     Nominate,
     Open,
+    OpenInDomain,
     OpenUnplanned,
     Release,
     UnlabelNodes,
@@ -53,6 +54,6 @@ def _about(given: PendingWrite) -> Key:
             return "node", node
         case Release(_, hold):
             return "hold", hold
-        case Nominate(pod=pod) | Open(pod=pod) | OpenUnplanned(pod=pod):
-            return "pod", pod.uid
+        case Nominate() | Open() | OpenUnplanned() | OpenInDomain():
+            return "pod", given.instruction.pod.uid
     return "", ""

@@ -317,6 +317,7 @@ def _find_blocker(record: Record) -> Blocker | None:
     gang = record.gang
     live = [member for member in gang.members if member.live]
     gated = [member for member in live if member.gated and member.fixed is None]
+    gated += (member for member in gang.choosers if member.waits and member.gated)
     foreign = [member.name for member in gated if member.other_gates]
     ranks = Counter(member.rank for member in live)
     expected = range(gang.request.pods)

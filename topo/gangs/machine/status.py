@@ -108,6 +108,11 @@ def _by_plan(record: Record, blocker: Blocker | None) -> tuple[GangState, str]:
 
 def _unplanned(record: Record) -> tuple[GangState, str]:
     """Return the state of a gang whose pods need no nodes now."""
+    if choosing := [member for member in record.gang.choosers if member.waits]:
+        if any(member.gated for member in choosing):
+            return GangState.PLACED, "its nodes are being prepared"
+        said = choosing[0].unscheduled or "its scheduler may bind it"
+        return GangState.OPENED, f"{choosing[0].name} goes to the domain of the others: {said}"
     if expected := sum(member.is_expected for member in record.gang.members):
         pods = f"{expected} of {record.gang.request.pods} pods"
         return GangState.PODS_MISSING, f"{pods} are made later: their places are kept"

@@ -12,7 +12,9 @@ stopped.
                                                    opened already is seen nominated
     4. check that all nodes are free               once all pods are nominated and exactly the
                                                    planned nodes are labelled
-    5. open all gates                              once the check passed
+    5. open all gates                              once the check passed; of a pod without GPUs by
+                                                   whose node a domain is chosen once all others of
+                                                   the gang have places there
 
 A place that is given up takes back its hold, its label and its nomination, in any order. A gated
 pod takes no GPUs, and a plan without its hold is no plan for the next leader either. An opened pod
@@ -50,6 +52,7 @@ from topo.gangs.machine.instructions import (
     LabelNodes,
     Nominate,
     Open,
+    OpenInDomain,
     OpenUnplanned,
     Release,
     UnlabelNodes,
@@ -120,7 +123,7 @@ def next_writes(
     planned = _planned_pod_writes(record, progress, pending)
     if not is_bare:
         planned = {key: each for key, each in planned.items() if key[1] not in opened}
-    return want | planned
+    return want | planned | _chooser_writes(record, progress)
 
 
 def can_open(record: Record, progress: Progress) -> bool:
@@ -166,6 +169,31 @@ def _planned_pod_writes(
         elif opens and member.gated and not member.is_expected and note.group not in lost:
             want["pod", member.uid] = Open(gang_id, member, note)
     return want
+
+
+def _chooser_writes(record: Record, progress: Progress) -> dict[Key, Instruction]:
+    """Return the gates to open of pods by whose node the domain of the others is chosen.
+
+    They go to the domain of the lowest rank once each rank has its place or has ended.
+    """
+    gang = record.gang
+    gated = [member for member in gang.choosers if member.waits and member.gated]
+    if not gated:
+        return {}
+    nodes = {
+        m.rank: m.node or record.plan[m.uid].node
+        for m in gang.members
+        if m.live and (m.node is not None or m.uid in record.plan)
+    }
+    done = {member.rank for member in gang.members if member.succeeded}
+    is_kept = len(nodes.keys() | done) >= gang.request.pods and not record.lost
+    why = gang.ungated or ("" if nodes or not is_kept else "the other pods of its gang have ended")
+    if why:
+        return {("pod", each.uid): OpenUnplanned(gang.id, each, why) for each in gated}
+    if not is_kept or (progress.waiting and not can_open(record, progress)):
+        return {}
+    node, label = nodes[min(nodes)], gang.request.own_domains[0].label
+    return {("pod", each.uid): OpenInDomain(gang.id, each, label, node) for each in gated}
 
 
 def _unplanned_pod_writes(record: Record) -> dict[Key, Instruction]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from master.controllers.nomination.gangs.context import GangContext
-from master.controllers.nomination.gangs.members import gang_members
+from master.controllers.nomination.gangs.members import gang_members, member_of
 from master.controllers.nomination.gangs.ranks import ranked_as_consumers, ranked_pods
 from master.controllers.nomination.gangs.request import stated_request
 from master.controllers.nomination.gangs.start_conditions import awaited_quota
@@ -36,12 +36,14 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
     reservation = _reservation(ranked, context)
     if reservation is not None and ranked[0].stamp is None:
         ranked = ranked_as_consumers(ranked, reservation)
-    first = ranked[0]
+    first, choosers = ranked[0], [pod for pod in ranked if pod.is_chooser]
+    placed = [pod for pod in ranked if not pod.is_chooser]
     group = context.pod_group(first)
     stated = stated_request(ranked, group, reservation, context)
     no_plan = stated if isinstance(stated, str) else ""
     # A gang that cannot be placed still needs a request; it is opened without a plan.
-    request = Request(pods=len(pods), gpus_per_pod=1) if isinstance(stated, str) else stated
+    unplanned = Request(pods=len(placed) or 1, gpus_per_pod=1)
+    request = unplanned if isinstance(stated, str) else stated
     awaits = awaited_quota(gang_id, ranked, context) or _awaited_booking(reservation)
     kind, name = _named(first)
     return Gang(
@@ -55,14 +57,15 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         priority=max([pod.priority for pod in pods]),
         created_s=min([pod.created_s for pod in pods]) - context.ahead_s,
         members=gang_members(gang_id, ranked, request, context),
+        choosers=tuple(map(member_of, choosers)),
         awaits=awaits.text if awaits is not None else "",
         hopeless=awaits is not None and awaits.never,
         ungated=context.ungated.get(gang_id) or _opened_without_plan(ranked) or no_plan,
         wait_s=first.terms.wait_s if isinstance(first.terms, GroupTerms) else None,
         preempts=all(pod.may_preempt for pod in pods),
         unheeded_class=_unheeded_class(group, pods),
-        takes=_most(ranked, context),
-        fewest_gpus=_fewest_gpus(ranked),
+        takes=_most(placed, context),
+        fewest_gpus=_fewest_gpus(placed),
         by_links=first.by_links,
         is_of_kueue=first.is_of_kueue,
         is_elastic=first.is_elastic,

@@ -17,7 +17,7 @@ def gang_members(
 ) -> tuple[Member, ...]:
     """Return the members of a gang: its pods by rank, then those that ended or are expected."""
     ended = [_ended_member(pod) for pod in _ended_pods(ranked[0], context)]
-    members = (*map(_member, ranked), *ended)
+    members = (*(member_of(pod) for pod in ranked if not pod.is_chooser), *ended)
     if not ranked[0].is_late or ended or not is_growing(ranked, context):
         return members
     return (*members, *_expected(gang_id, members, request))
@@ -46,7 +46,8 @@ def _expected(gang_id: GangId, members: Sequence[Member], request: Request) -> I
     return (expected_member(gang_id, rank) for rank in range(request.pods) if rank not in there)
 
 
-def _member(pod: GangPod) -> Member:
+def member_of(pod: GangPod) -> Member:
+    """Return a pod as a member of its gang."""
     return Member(
         uid=PodUid(pod.metadata.uid),
         name=pod.metadata.name,

@@ -8,6 +8,7 @@ from master.controllers.nomination.sources import Reservation
 from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import GangPod, NodeWants
 from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
+from topo.gangs.stamp import Stamp
 from topo.model.errors import Refusal
 from topo.model.ids import Kind
 from topo.model.limits import MAX_PODS, MAX_PODS_AHEAD
@@ -61,11 +62,13 @@ def _of_job(
         return f"its PodGroup wants one {key}, which is not a label of a group that is known here"
     if (kind := context.kind_of_label(_topology_key(first, context))) is not None:
         within = _inner_kind(kind, within, context)
-    last = min(ranked[-1].rank, MAX_PODS)
+    placed = [pod for pod in ranked if not pod.is_chooser]
+    last = min(placed[-1].rank, MAX_PODS) if placed else 0
+    gpus = max([pod.gpus for pod in placed], default=0) or terms.group_size // stamp.pods_per_group
     request = Request(
         # A rank beyond the stamp shows that the job has more pods than it was stamped with.
         pods=last + 1 if _is_settled(ranked, context) else max(stamp.pods, last + 1),
-        gpus_per_pod=max([pod.gpus for pod in ranked]),
+        gpus_per_pod=gpus,
         group_size=terms.group_size,
         mode=terms.mode,
         within=within,
@@ -75,7 +78,22 @@ def _of_job(
     refusal = flaw(request)
     if refusal is not None:
         return f"{refusal.what}; {refusal.fix}"
-    return _with_wants(request, ranked, context)
+    return _with_wants(request, placed or [_in_its_domain(pod, context) for pod in ranked], context)
+
+
+def _in_its_domain(chooser: GangPod, context: GangContext) -> GangPod:
+    """Return a pod that chooses the domain of others as if it selected the one that it is in.
+
+    The pods that will follow it are told to.
+    """
+    assert isinstance(chooser.stamp, Stamp)  # noqa: S101 - for the type checker
+    label, name, wants = chooser.stamp.own_domains[0].label, chooser.node, chooser.wants
+    found = (each.metadata for each in context.nodes() if each.metadata.name == name)
+    values = [each.labels[label] for each in found if label in each.labels] if name else []
+    if wants is None or not values:
+        return chooser
+    selector = tuple(sorted({*wants.selector, (label, values[0])}))
+    return replace(chooser, wants=replace(wants, selector=selector))
 
 
 def _of_capacity_request(

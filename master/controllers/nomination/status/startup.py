@@ -76,6 +76,6 @@ class StartupPolicy:
 
 
 def _openings(gang: Gang, why: str) -> Iterator[OpenUnplanned]:
-    for member in gang.members:
-        if member.gated and member.live:
+    for member in (*gang.members, *gang.choosers):
+        if member.gated and member.live and not member.is_expected:
             yield OpenUnplanned(gang.id, member, why)

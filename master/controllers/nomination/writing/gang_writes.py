@@ -8,7 +8,13 @@ from master.kube.writing.writes import MANAGER_PREFIX, Patch, WriteTarget
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId, Selection
-from topo.gangs.machine.instructions import Nominate, Open, OpenUnplanned, PodInstruction
+from topo.gangs.machine.instructions import (
+    Nominate,
+    Open,
+    OpenInDomain,
+    OpenUnplanned,
+    PodInstruction,
+)
 from topo.gangs.scale_in import DELETION_COST
 
 PODS_MANAGER = f"{MANAGER_PREFIX}nomination"
@@ -16,9 +22,16 @@ NODES_MANAGER = f"{MANAGER_PREFIX}gangs"
 
 
 def pod_patch(
-    asked: PodInstruction, namespace: str, keys: AnnotationKeys, deletion_cost: int | None = None
+    asked: PodInstruction,
+    namespace: str,
+    keys: AnnotationKeys,
+    *,
+    deletion_cost: int | None = None,
+    domain: str = "",
 ) -> Patch:
     """Return the patch for an instruction about a pod; an opening also writes its deletion cost.
+
+    `domain`: the value of the label of the domain that it is to be opened in.
 
     A nomination is node, note and hold in one write, because a status patch may contain
     annotations. So the hold is visible together with the nomination, and no reader counts the GPUs
@@ -38,6 +51,9 @@ def pod_patch(
             if deletion_cost is not None:
                 place[DELETION_COST] = str(deletion_cost)
             fields = {"spec": {**gate_removal(keys), "nodeSelector": selector}}
+        case OpenInDomain():
+            place = {}
+            fields = {"spec": {**gate_removal(keys), "nodeSelector": {asked.label: domain}}}
         case OpenUnplanned():
             place = {keys.placement: note_codec.encode_unplanned(asked.why)}
             fields = {"spec": gate_removal(keys)}

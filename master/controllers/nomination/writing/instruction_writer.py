@@ -17,7 +17,7 @@ from master.kube.writing.writes import Patch, WriteTarget
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.events import WriteRefused
 from topo.gangs.machine.gang import GangId, Selection
-from topo.gangs.machine.instructions import PodInstruction
+from topo.gangs.machine.instructions import OpenInDomain, PodInstruction
 from topo.gangs.scale_in import deletion_costs
 from topo.model.ids import NodeName
 
@@ -48,19 +48,37 @@ class InstructionWriter:
         self.writer.listen(gang_writes.NODES_MANAGER, self._node_settled)
 
     def write_pods(self, asked: Sequence[PodInstruction]) -> None:
-        """Write instructions about pods."""
+        """Write instructions about pods; one whose domain is not known any more is refused."""
         writes: list[Patch] = []
+        asked = [each for each in asked if self._has_domain(each)]
         for gang_id, each_of_gang in groupby(asked, key=attrgetter("id")):
             of_gang, namespace = tuple(each_of_gang), self.reader.namespace(gang_id)
             costs = deletion_costs(of_gang, self.is_hybrid)
             patches = [
-                gang_writes.pod_patch(each, namespace, self.keys, costs.get(each.pod.uid))
+                gang_writes.pod_patch(
+                    each,
+                    namespace,
+                    self.keys,
+                    deletion_cost=costs.get(each.pod.uid),
+                    domain=self._domain(each) if isinstance(each, OpenInDomain) else "",
+                )
                 for each in of_gang
             ]
             self._asked |= {patch.target: gang_id for patch in patches}
             self.inflight.add(gang_id, *((namespace, patch.target.name) for patch in patches))
             writes += patches
         self.writer.put(*writes)
+
+    def _has_domain(self, asked: PodInstruction) -> bool:
+        if not isinstance(asked, OpenInDomain) or self._domain(asked):
+            return True
+        why = f"node {asked.node} has no label {asked.label} any more"
+        self._refuse(WriteRefused(asked.id, asked.pod.uid, why, asked.pod.version))
+        return False
+
+    def _domain(self, asked: OpenInDomain) -> str:
+        node = self.sources.nodes.objects.get(("", asked.node))
+        return node.metadata.labels.get(asked.label, "") if node is not None else ""
 
     def label(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> None:
         """Write gang labels to nodes; None removes a label."""
