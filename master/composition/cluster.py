@@ -175,7 +175,7 @@ def _pods(
 def _is_followed(pod: ClusterPod) -> bool:
     """Return whether a pod is kept: it names cards, or may keep others out of a domain of nodes."""
     is_of_no_gang = not isinstance(pod, GangPod) or pod.is_chooser
-    return pod.names_cards or (pod.part is not None and is_of_no_gang)
+    return pod.names_cards or (bool(pod.parts) and is_of_no_gang)
 
 
 def _requests(follow: _Follow, settings: MasterSettings) -> Reflector[KnownRequest]:

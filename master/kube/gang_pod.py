@@ -75,7 +75,7 @@ class ClusterPod:
     names_cards: bool = False
     doubts: tuple[str, ...] = ()
     takes: Amounts = ()
-    part: PartOfJob | None = None
+    parts: tuple[PartOfJob, ...] = ()
     pod_group: Key | None = None
     consumes: str = ""
     finished: bool = False

@@ -42,7 +42,7 @@ def job(*parts: int, label: str = "rack", free: int = 0, **more: object) -> Requ
     """Parts of so many pods of 8 GPUs in pairs, then `free` pods that need no domain."""
     runs = [OwnDomains(1, pods, label) for pods in parts]
     runs += [OwnDomains(1, free, "")] if free else []
-    known = {"group_size": 16, "own_domains": tuple(runs), "kin": KIN}
+    known = {"group_size": 16, "own_domains": tuple(runs), "kins": (KIN,)}
     return Request(pods=sum(parts) + free, gpus_per_pod=8, **(known | more))  # type: ignore[arg-type]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from master.kube.gang_pod import ClusterPod
 from master.kube.reflector import StoreEvent
 from master.kube.store import Grouped, Store, updates
+from topo.gangs.job_kinds.kinds import MOST_KINS
 from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.instructions import Occupied
 from topo.placement.job.request import Kin
@@ -22,23 +23,28 @@ class KinPods:
     """
 
     def __init__(self, pods: Store[ClusterPod]) -> None:
-        self._pods: Grouped[Kin, ClusterPod] = Grouped()
+        self._pods = tuple(Grouped[Kin, ClusterPod]() for _ in range(MOST_KINS))
+        """By the first kin of each pod, then by the next."""
         self.on_gone: list[Callable[[], None]] = []
         pods.subscribe(self._follow)
 
     def occupied(self, kin: Kin, but: GangId) -> Iterator[Occupied]:
         """Yield where the pods of a kin are, but for those of one gang; O(pods of the kin)."""
-        for pod in self._pods.values(kin).values():
-            if pod.gang_id != but and pod.part is not None and (node := pod.takes_of) is not None:
-                yield Occupied(node, pod.part.label)
+        for at, pods in enumerate(self._pods):
+            for pod in pods.values(kin).values():
+                if pod.gang_id != but and (node := pod.takes_of) is not None:
+                    yield Occupied(node, pod.parts[at].label)
 
     def _follow(self, event: StoreEvent[ClusterPod]) -> None:
-        for key, pod in updates(event, self._pods.keys):
-            kin = self._pods.group_of(key)
-            before = self._pods.values(kin).get(key) if kin is not None else None
-            self._pods.drop(key)
-            if pod is not None and pod.part is not None:
-                self._pods.put(key, pod.part.kin, pod)
+        first = self._pods[0]
+        for key, pod in updates(event, first.keys):
+            kin = first.group_of(key)
+            before = first.values(kin).get(key) if kin is not None else None
+            for pods in self._pods:
+                pods.drop(key)
+            if pod is not None:
+                for pods, part in zip(self._pods, pod.parts, strict=False):
+                    pods.put(key, part.kin, pod)
             if before is not None and not before.gpus and (pod is None or pod.takes_of is None):
                 for each in self.on_gone:
                     each()

@@ -7,6 +7,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from master.booking.state import BookingState
 from master.controllers.nomination.sources import Reservations
@@ -26,7 +27,7 @@ from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, P
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.capacity.node_room import Held
 from topo.placement.capacity.pod_room import PodRoom
-from topo.placement.job.request import Kin
+from topo.placement.job.request import Kin, Request
 
 Links = Callable[[NodeName, int], float]
 OccupiedBy = Callable[[Kin, GangId], Iterable[Occupied]]
@@ -93,11 +94,8 @@ class PlacementAnswers:
         `evictable` is called if pods of lower priority may be evicted for the gang.
         """
         capacity = self._state.capacity
-        if (kin := asked.request.kin) is not None:
-            kept = self._kept_from(asked, kin)
-            there = self._occupied(asked.id, kin)
-            if not asked.request.own_domains:
-                there = (each for each in there if each.label)
+        if asked.request.kins:
+            kept, there = self._kept_from(asked), self._occupied(asked.id, asked.request)
             asked = replace(asked, occupied=tuple(there), without=kept)
         before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
@@ -138,19 +136,26 @@ class PlacementAnswers:
             held=tuple(self._held(asked.replaced)),
         )
 
-    def _occupied(self, but: GangId, kin: Kin) -> Iterator[Occupied]:
-        """Yield where pods of the kin are, and where they will be by the holds of other gangs."""
-        yield from self.occupied(kin, but)
+    def _occupied(self, but: GangId, request: Request) -> Iterator[Occupied]:
+        """Yield where pods are that keep out those of a request, or that these keep out."""
+        for kin in request.kins:
+            keeps_all_out = kin == request.kins[0] and bool(request.own_domains)
+            there = chain(self.occupied(kin, but), self._held_by(kin, but))
+            yield from (each for each in there if each.label or keeps_all_out)
+
+    def _held_by(self, kin: Kin, but: GangId) -> Iterator[Occupied]:
+        """Yield where pods of the kin will be by the holds of other gangs."""
         bookings = self._state.capacity.bookings()
         for gang_id, holds in self._by_gang().items():
             gang = self.known.get(gang_id)
-            if gang_id == but or gang is None or gang.request.kin != kin:
+            if gang_id == but or gang is None or kin not in gang.request.kins:
                 continue
-            labels = {run.label for run in gang.request.own_domains} or {""}
+            own = gang.request.own_domains if kin == gang.request.kins[0] else ()
+            labels = {run.label for run in own} or {""}
             for node in (node for hold in holds for node in bookings.get(hold, {})):
                 yield from (Occupied(node, label) for label in labels)
 
-    def _kept_from(self, asked: Place, kin: Kin) -> tuple[NodeName, ...]:
+    def _kept_from(self, asked: Place) -> tuple[NodeName, ...]:
         """Return the nodes that are kept for others, with their domains where one waits for those.
 
         The first in the queue is not delayed then by ever new pods of its kin beside its nodes.
@@ -158,7 +163,9 @@ class PlacementAnswers:
         waiting = (
             gang.request.own_domains
             for gang_id, gang in self.known.items()
-            if gang.request.kin == kin and gang_id != asked.id and not self.holds_of(gang_id)
+            if gang_id != asked.id
+            and {*gang.request.kins[:1]} & {*asked.request.kins}
+            and not self.holds_of(gang_id)
         )
         labels = {run.label for runs in waiting for run in runs}
         kept = [Occupied(node, label) for node in asked.without for label in labels]

@@ -21,7 +21,7 @@ from master.kube.objects import (
 )
 from master.kube.schema.timestamps import unix_s
 from master.sources.kubernetes.pod_gangs import PodGang, kind_of_pod, pod_gang, rank_of_pod
-from master.sources.kubernetes.pods_apart import part_of_job, places_apart
+from master.sources.kubernetes.pods_apart import parts_of_job, places_apart
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import (
     HOSTNAME,
@@ -146,7 +146,7 @@ class PodParser:
             "names_cards": bool(amounts) or claimed > 0,
             "doubts": _doubts(found, amounts, shares),
             "takes": _same(others_requested(spec, self._cards, apart)),
-            "part": part_of_job(metadata.namespace, metadata.labels, spec.affinity),
+            "parts": parts_of_job(metadata.namespace, metadata.labels, spec.affinity),
         }
 
     def _with_devices(

@@ -49,24 +49,20 @@ def places_apart(
             yield f"{APART}{blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
-def part_of_job(
+def parts_of_job(
     namespace: str, labels: Mapping[str, str], affinity: Affinity | None
-) -> PartOfJob | None:
+) -> tuple[PartOfJob, ...]:
     """Return of which pods a pod may be kept apart, and by which label of nodes it keeps them.
 
-    None for a pod of a job without parts. Its controller writes the term: there has to be no pod
+    Empty for a pod of a job without parts. Its controller writes the term: there has to be no pod
     that has the label of the kin, with another value than its own. O(terms).
     """
-    kin = kinds.kin_of(namespace, labels)
-    if kin is None:
-        return None
     anti = affinity.pod_anti_affinity if affinity is not None else None
-    keys = (
-        term.topology_key
-        for term in (anti.required if anti is not None else ())
-        if _excludes(term, kin)
+    terms = anti.required if anti is not None else ()
+    return tuple(
+        _part(kin, next((term.topology_key for term in terms if _excludes(term, kin)), ""))
+        for kin in kinds.kins_of(namespace, labels)
     )
-    return _part(kin, next(keys, ""))
 
 
 @lru_cache(maxsize=SHARED_VALUES)

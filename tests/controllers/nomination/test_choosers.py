@@ -11,6 +11,9 @@ from tests.controllers.nomination.gang_world import GangWorld, gang_world, is_op
 from tests.controllers.nomination.masters import NODE_NAMES
 from tests.controllers.nomination.objects import WORDS, gang_context, labelled_node, pod
 from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.instructions import OpenUnplanned
+from topo.gangs.machine.record import restore_record
+from topo.gangs.machine.write_order import next_writes, progress_of
 from topo.gangs.stamp import Stamp
 from topo.placement.job.request import OwnDomains
 
@@ -47,6 +50,28 @@ def test_the_workers_of_a_leader_that_runs_are_expected_in_its_domain() -> None:
         assert gang.request.eligible.selector == ((RACK, "r2"),)
         assert not gang.choosers[0].gated
     assert build_gang(GANG, [leader()], context).request.eligible.selector == ()
+
+
+def test_only_the_first_part_follows_the_leader() -> None:
+    """Of subgroups the leader is in the first, and the others are in domains of their own."""
+    stamp = Stamp(6, 0, 2, own_domains=(OwnDomains(1, 2, RACK), OwnDomains(2, 2, RACK)))
+    first = pod(0, stamp=stamp, gpus=0, group="", gates=OPEN, nodeSelector={RACK: "r2"})
+    workers = [pod(rank, stamp=stamp, group="") for rank in range(6)]
+    for there in ([], workers[1:], workers):
+        request = build_gang(GANG, [first, *there], gang_context()).request
+        found = [request.eligible_of(rank).selector for rank in range(6)]
+        assert found == [((RACK, "r2"),)] * 2 + [()] * 4
+
+
+def test_a_pod_that_says_alone_that_its_gang_needs_domains_is_opened_without_one() -> None:
+    """Stamps are on pods, which their users may write."""
+    plain = pod(0, stamp=Stamp(4, 0, 2), group="", annotations=LATE)
+    odd = pod(1, stamp=FOUR, gpus=0, group="", annotations=LATE)
+    gang = build_gang(GANG, [plain, odd], gang_context())
+    assert not gang.request.own_domains
+    record = restore_record(gang)
+    written = next_writes(record, progress_of(record)).values()
+    assert [type(each) for each in written] == [OpenUnplanned]
 
 
 def test_a_leader_without_gpus_that_has_no_gate_did_not_slip_through() -> None:

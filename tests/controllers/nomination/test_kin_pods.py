@@ -88,8 +88,35 @@ def test_bound_pods_of_the_kin_are_told_with_the_label_of_which_they_keep_the_do
     assert {*found.occupied(KIN, GangId("other"))} == {Occupied(NodeName("n2"))}
 
 
+GROUP, SUBGROUP = (
+    Kin(f"leaderworkerset.sigs.k8s.io/{key}", "jobs") for key in ("group-key", "subgroup-key")
+)
+
+
+def test_a_pod_of_an_exclusive_subgroup_keeps_out_subgroups_alone_and_is_known_to_groups() -> None:
+    listeners: list[Listener[ClusterPod]] = []
+    found = KinPods(SimpleNamespace(subscribe=listeners.append))
+    (tell,) = listeners
+    expression = {"key": SUBGROUP.label, "operator": "Exists"}
+    against = {"topologyKey": RACK, "labelSelector": {"matchExpressions": [expression]}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [against]}
+    metadata = {"name": "a", "namespace": "jobs", "uid": "a"}
+    labels = {GROUP.label: "g", SUBGROUP.label: "s"}
+    spec = {"nodeName": "n1", "containers": [], "affinity": {"podAntiAffinity": required}}
+    pod = parse({"metadata": {**metadata, "labels": labels}, "spec": spec, "status": {}})
+    other = parse({"metadata": {**metadata, "labels": {GROUP.label: "g"}}, "spec": spec})
+    tell(Changed(("jobs", "a"), pod))
+    at = Occupied(NodeName("n1"), RACK)
+    assert [*found.occupied(SUBGROUP, GangId("other"))] == [at]
+    assert [*found.occupied(GROUP, GangId("other"))] == [at._replace(label="")]
+    tell(Changed(("jobs", "a"), other))
+    assert not [*found.occupied(SUBGROUP, GangId("other"))]
+    tell(Removed(("jobs", "a"), other))
+    assert not [*found.occupied(GROUP, GangId("other"))]
+
+
 WISH = Request(
-    pods=2, gpus_per_pod=8, group_size=16, own_domains=(OwnDomains(1, 2, RACK),), kin=KIN
+    pods=2, gpus_per_pod=8, group_size=16, own_domains=(OwnDomains(1, 2, RACK),), kins=(KIN,)
 )
 
 
@@ -138,6 +165,27 @@ def test_two_gangs_that_are_planned_one_after_the_other_are_in_two_domains() -> 
     made = in_racks()
     found = [racks(made.place(known(made, name), tuple)) for name in ("a", "b", "c")]
     assert sorted(map(sorted, found)) == [[], [0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("wish", "where"),
+    [
+        (replace(WISH, kins=(GROUP,)), {1}),
+        (replace(WISH, kins=(SUBGROUP, GROUP)), {1}),
+        (replace(WISH, own_domains=(), kins=(GROUP, SUBGROUP)), {1}),
+        (replace(WISH, own_domains=(), kins=(GROUP,)), {0}),
+        (WISH, {0}),
+    ],
+    ids=["groups", "subgroups", "of-plain-subgroups", "plain", "of-sets"],
+)
+def test_beside_exclusive_subgroups_are_only_pods_that_no_term_of_either_forbids(
+    wish: Request, where: set[int]
+) -> None:
+    made = in_racks()
+    assert racks(
+        made.place(known(made, "first", replace(WISH, kins=(SUBGROUP, GROUP))), tuple)
+    ) == {0}
+    assert racks(made.place(known(made, "second", wish), tuple)) == where
 
 
 def test_no_kin_goes_beside_the_nodes_that_are_kept_for_one_that_waits_for_their_domain() -> None:

@@ -101,6 +101,17 @@ def _led() -> Any:
     return job
 
 
+def _in_subgroups() -> Any:
+    """A group of two exclusive subgroups of eight pods."""
+    job = example("leaderworkerset-exclusive")
+    annotations, prefix = job["metadata"]["annotations"], "leaderworkerset.sigs.k8s.io"
+    label = annotations.pop(f"{prefix}/exclusive-topology")
+    annotations[f"{prefix}/subgroup-exclusive-topology"] = label
+    job["spec"]["replicas"] = 1
+    job["spec"]["leaderWorkerTemplate"] |= {"size": ALL, "subGroupPolicy": {"subGroupSize": 8}}
+    return job
+
+
 def _rank_by_role(pod: Pod) -> int:
     labels, prefix = pod["metadata"]["labels"], "training.kubeflow.org"
     offset = 0 if labels[f"{prefix}/replica-type"] == "master" else 1
@@ -201,6 +212,14 @@ KINDS: Mapping[str, Kind] = {
             rank=lambda pod: _rank_in_groups(pod) - 1,
             least=8,
             part=_label("leaderworkerset.sigs.k8s.io/group-index"),
+        ),
+        Kind(
+            name="leaderworkerset-subgroups",
+            path="/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets",
+            job=_in_subgroups,
+            program="lws",
+            rank=_label("leaderworkerset.sigs.k8s.io/worker-index"),
+            part=_label("leaderworkerset.sigs.k8s.io/subgroup-index"),
         ),
         Kind(
             name="statefulset",

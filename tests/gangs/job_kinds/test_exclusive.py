@@ -1,6 +1,7 @@
 """Jobs with exclusive-topology: which of their parts need domains of their own, and what cannot."""
 
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -42,9 +43,8 @@ def stamps(found: Any) -> list[dict[str, str]]:
     if "replicatedJobs" in spec:
         templates = [each["template"]["spec"]["template"] for each in spec["replicatedJobs"]]
     else:
-        templates = [
-            each for key, each in spec["leaderWorkerTemplate"].items() if "Template" in key
-        ]
+        of_group, names = spec["leaderWorkerTemplate"], ("leaderTemplate", "workerTemplate")
+        templates = [of_group[name] for name in names if name in of_group]
     return [each.get("metadata", {}).get("annotations", {}) for each in templates]
 
 
@@ -105,6 +105,50 @@ def test_a_leader_without_gpus_is_stamped_too_since_its_node_decides_the_domain(
     assert "schedulingGates" not in made.admitted(pod)["spec"]
 
 
+def subgroups(size: int, of: int, kind: str, *, leader_gpus: int | None) -> Any:
+    """A LeaderWorkerSet whose subgroups need a rack each, of pods that are groups by themselves."""
+    found = made.leader_worker_set(size, leader_gpus=leader_gpus)
+    policy = {"subGroupSize": of} | ({"subGroupPolicyType": kind} if kind else {})
+    found["spec"]["leaderWorkerTemplate"]["subGroupPolicy"] = policy
+    annotations = found["metadata"]["annotations"]
+    annotations |= {f"{OF_GROUPS}/subgroup-exclusive-topology": "rack", WORDS.size: "8"}
+    return found
+
+
+def subgroup_of(pod: int, size: int, of: int, kind: str) -> int | None:
+    """The subgroup of a pod, 0 the leader, as LeaderWorkerSet 0.9 labels it (`pod_webhook.go`)."""
+    if pod == 0:
+        return None if kind == "LeaderExcluded" else 0
+    return (pod - 1) // of if (size - 1) % of == 0 else pod // of
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.sampled_from(("", "LeaderWorker", "LeaderExcluded")),
+    st.sampled_from((None, 0, 8)),
+    st.sampled_from((0, 1)),
+)
+def test_subgroups_are_the_parts_that_the_labels_of_their_pods_say(
+    of: int, times: int, kind: str, leader_gpus: int | None, more: int
+) -> None:
+    size = of * times + (1 if kind == "LeaderExcluded" else more)
+    found = subgroups(size, of, kind, leader_gpus=leader_gpus)
+    ranked = range(1 if leader_gpus == 0 else 0, size)
+    if not ranked:
+        return
+    homes = [subgroup_of(pod, size, of, kind) for pod in ranked]
+    runs = [(len([*same]), "rack" if home is not None else "") for home, same in groupby(homes)]
+    stamped = stamps(found)
+    for each in stamped[leader_gpus == 0 :]:
+        own = decode_own_domains(each[WORDS.own_domains], len(ranked))
+        assert own is not None
+        assert [(run.pods, run.label) for run in own for _ in range(run.times)] == runs
+        assert WORDS.is_late not in each
+    chooses = leader_gpus == 0 and kind != "LeaderExcluded"
+    assert (WORDS.pods in stamped[0]) == (chooses or leader_gpus != 0)
+
+
 def elsewhere(field: str, value: Any) -> Any:
     """A LeaderWorkerSet whose leader has no GPUs and may use other nodes than its workers."""
     found = exclusive(made.leader_worker_set(5, leader_gpus=0), OF_GROUPS)
@@ -137,7 +181,7 @@ def without_gpus(found: Any) -> Any:
         ),
         (
             exclusive(made.leader_worker_set(4), OF_GROUPS, subgroup_exclusive_topology="rack"),
-            "subgroup-exclusive-topology is set",
+            "subgroup-exclusive-topology are set, so metax-tech.com/gpu-group-size is left alone",
         ),
         (
             exclusive(made.job_set(made.replicated("a", 2, 3)), OF_SETS),
@@ -197,14 +241,16 @@ def test_more_domains_than_are_looked_for_are_refused() -> None:
 def test_pods_of_sets_are_apart_by_their_priority_and_pods_of_groups_by_their_namespace() -> None:
     """As the anti-affinities that JobSet 0.12 and LeaderWorkerSet 0.9 write say it."""
     of_set = {"jobset.sigs.k8s.io/job-key": "a", "jobset.sigs.k8s.io/priority": "0"}
-    assert kinds.kin_of("one", of_set) == kinds.kin_of("two", of_set)
-    assert kinds.kin_of("one", of_set) != kinds.kin_of(
+    assert kinds.kins_of("one", of_set) == kinds.kins_of("two", of_set)
+    assert kinds.kins_of("one", of_set) != kinds.kins_of(
         "one", {**of_set, "jobset.sigs.k8s.io/priority": "7"}
     )
-    assert kinds.kin_of("one", {"jobset.sigs.k8s.io/job-key": "a"}) is None
+    assert not kinds.kins_of("one", {"jobset.sigs.k8s.io/job-key": "a"})
     of_group = {f"{OF_GROUPS}/group-key": "a"}
-    assert kinds.kin_of("one", of_group) == Kin(f"{OF_GROUPS}/group-key", "one")
-    assert kinds.kin_of("one", {}) is None
+    group, subgroup = (Kin(f"{OF_GROUPS}/{key}", "one") for key in ("group-key", "subgroup-key"))
+    assert kinds.kins_of("one", of_group) == (group,)
+    assert kinds.kins_of("one", {**of_group, subgroup.label: "b"}) == (group, subgroup)
+    assert not kinds.kins_of("one", {})
 
 
 def test_a_group_size_that_would_be_in_several_parts_is_told_the_one_that_fits() -> None:

@@ -38,7 +38,7 @@ class Seen:
 def certainly_fits(request: Request, seen: Seen) -> bool:
     """Return whether all groups of the job certainly fit now."""
     is_judged = request.mode is PlacementMode.REQUIRED and request.within is None
-    if not is_judged or request.by_rank or request.own_domains or request.kin:
+    if not is_judged or request.by_rank or request.own_domains or request.kins:
         return False
     pods = min(request.pods_per_group, request.pods)
     needed = -(-request.pods // pods)  # rounded up: a smaller last group counts as a whole one

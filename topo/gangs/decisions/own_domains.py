@@ -1,7 +1,8 @@
 """Places for jobs whose parts each need a domain of their own: the nodes with one value of a label.
 
-So do the groups of a LeaderWorkerSet and the Jobs of a JobSet with `exclusive-topology`. Their
-controllers keep them apart by pod anti-affinity, from each other and from those of other jobs.
+So do the groups of a LeaderWorkerSet and the Jobs of a JobSet with `exclusive-topology`, and the
+subgroups of such a group with `subgroup-exclusive-topology`. Their controllers keep them apart by
+pod anti-affinity, from each other and from those of other jobs.
 
 Result: places in which the pods of each part are on nodes with one value of its label, where no
 other part and no pod of the kin is; groups are whole. Or a refusal that counts the domains.
@@ -275,7 +276,7 @@ class _Question:
         ranks = range(request.pods)
         each = [self._in_domain(rank, chosen, outside) for rank in ranks]
         runs = tuple((len([*same]), eligible) for eligible, same in groupby(each))
-        plain = replace(request, by_rank=runs, own_domains=(), kin=None)
+        plain = replace(request, by_rank=runs, own_domains=(), kins=())
         return replace(self._asked, request=plain.on_type(gpu_type), occupied=())
 
     def _nodes_of(self, domains: Collection[_Domain], label: str) -> frozenset[NodeName]:

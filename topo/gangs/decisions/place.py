@@ -80,7 +80,7 @@ def answer_place(
     without_own = without_own.with_changes(taken={_HELD: held})
     if apart := nodes_kept_apart(without_own, asked.occupied):
         without_own = _with_taken(without_own, _APART, apart)
-    asked = replace(asked, request=replace(asked.request, kin=None))
+    asked = replace(asked, request=replace(asked.request, kins=()))
     if room is not None and worth is None:
         limited = _with_taken(room.limited(without_own), _KEPT, asked.without)
         found = _place_pods(limited, asked)

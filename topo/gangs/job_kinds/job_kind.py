@@ -59,9 +59,9 @@ class JobKind:
     of the repetition. `gang` returns the gang of a pod, None where its labels do not say; a kind
     without it controls its pods itself, so that the uid of their controller is the gang.
 
-    `part_key`: the label whose value is that of the pods of one part of the job (`Parts`), by which
-    the kind's controller keeps them apart from others: from all that have the same value of the
-    label `part_scope`, or without that from those of their namespace.
+    `part_keys`: labels whose values are those of the pods of one part of the job (`Parts`), by each
+    of which the kind's controller may keep them apart from others: from all that have the same
+    value of the label `part_scope`, or without that from those of their namespace.
 
     `relay`: another kind of the table is made of it, and gets its annotations by these operations,
     and its pods those that slice them for Kueue.
@@ -80,7 +80,7 @@ class JobKind:
     index_key: str
     parts: Callable[[Mapping[str, Any]], JobParts]
     repeat_key: str = ""
-    part_key: str = ""
+    part_keys: tuple[str, ...] = ()
     part_scope: str = ""
     gang: Callable[[PodFacts], GangName | None] | None = None
     relay: Relay | None = None

@@ -35,16 +35,19 @@ JOB_KINDS: tuple[JobKind, ...] = (
 )
 
 
-_OF_PARTS = tuple(each for each in JOB_KINDS if each.part_key)
+_PART_KEYS = tuple((key, kind.part_scope) for kind in JOB_KINDS for key in kind.part_keys)
+MOST_KINS = max(len(kind.part_keys) for kind in JOB_KINDS)
+"""Kins that a pod may have: of one kind of job."""
 
 
-def kin_of(namespace: str, labels: Mapping[str, str]) -> Kin | None:
-    """Return the pods from which the controller of a pod may keep it apart; None for none. O(1)."""
-    for kind in _OF_PARTS:
-        if kind.part_key in labels:
-            scope = labels.get(kind.part_scope) if kind.part_scope else namespace
-            return _kin(kind.part_key, scope) if scope is not None else None
-    return None
+def kins_of(namespace: str, labels: Mapping[str, str]) -> tuple[Kin, ...]:
+    """Return the pods from which the controller of a pod may keep it apart; O(1)."""
+    scopes = (
+        (key, labels.get(scope) if scope else namespace)
+        for key, scope in _PART_KEYS
+        if key in labels
+    )
+    return tuple(_kin(key, scope) for key, scope in scopes if scope is not None)[:MOST_KINS]
 
 
 @lru_cache(maxsize=1024)

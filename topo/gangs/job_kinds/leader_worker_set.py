@@ -13,8 +13,11 @@ label worker-index, which LeaderWorkerSet's own webhook writes, 0 for the leader
 With startupPolicy LeaderReady the workers are made once the leader is ready, so they come late.
 With exclusive-topology they are made once the leader is bound, and select its domain, in which an
 anti-affinity of the leader suffers no pod of another group of its namespace. With
-subgroup-exclusive-topology each subgroup has such an affinity, and is left alone. Deleting one
-gated pod costs the whole group: it is made again under the same names.
+subgroup-exclusive-topology each pod of a subgroup has such an anti-affinity, and an affinity to the
+others of its subgroup; none waits for another. Deleting one gated pod costs the whole group: it is
+made again under the same names.
+
+    size 9 in subgroups of 4 → the leader and workers 1 to 4, workers 5 to 8
 
 Source: sigs.k8s.io/lws v0.9.0, api/leaderworkerset/v1, pkg/webhooks/pod_webhook.go,
 pkg/controllers/pod_controller.go.
@@ -43,7 +46,7 @@ def leader_worker_set(found: Mapping[str, Any]) -> JobParts:
     path: Path = ("spec", "leaderWorkerTemplate")
     leader, worker = mapping(both.get("leaderTemplate")), mapping(both.get("workerTemplate"))
     annotations = mapping(mapping(found.get("metadata")).get("annotations"))
-    label = str(annotations.get(_EXCLUSIVE) or "")
+    label, of_subgroups = (str(annotations.get(key) or "") for key in (_EXCLUSIVE, _OF_SUBGROUPS))
     late = _waits(spec, label)
     if leader:
         first = Template(path=(*path, "leaderTemplate"), name=_LEADER, pods=1, body=leader)
@@ -60,12 +63,31 @@ def leader_worker_set(found: Mapping[str, Any]) -> JobParts:
         path = (*path, "workerTemplate")
         templates = (Template(path=path, name=_LEADER, pods=size, body=worker, waits=late),)
     pods = tuple((each.name, each.pods) for each in templates)
+    subgroups = _subgroups(both, of_subgroups, templates[-1].name) if of_subgroups else ()
     return JobParts(
         templates=templates,
-        own=f"{_OF_SUBGROUPS} is set" if _OF_SUBGROUPS in annotations else "",
+        own=f"both {_EXCLUSIVE} and {_OF_SUBGROUPS} are set" if label and of_subgroups else "",
         stamped_kind=NAME,
-        own_domains=(Parts(1, label, pods),) if label else (),
+        own_domains=(Parts(1, label, pods),) if label else subgroups,
     )
+
+
+def _subgroups(group: Mapping[str, Any], label: str, workers: str) -> tuple[Parts, ...]:
+    """Return the subgroups of a group, as `getSubGroupIndex` of LeaderWorkerSet counts them.
+
+    `workers` is the template of its workers. Where the workers alone fill subgroups, the leader is
+    one more pod of the first.
+    """
+    policy, others = mapping(group.get("subGroupPolicy")), count(group.get("size", 1)) - 1
+    size = count(policy.get("subGroupSize"))
+    if not size or others < 0:
+        return ()
+    leader, whole = (_LEADER, 1), (workers, size)
+    if policy.get("subGroupPolicyType") == "LeaderExcluded":
+        return (Parts(1, "", (leader,)), Parts(others // size, label, (whole,)))
+    first = min(others, size if others % size == 0 else size - 1)
+    more = Parts((others - first) // size, label, (whole,))
+    return (Parts(1, label, (leader, (workers, first))), more)
 
 
 def _waits(spec: Mapping[str, Any], label: str) -> Wait | None:
@@ -93,7 +115,7 @@ LEADER_WORKER_SET = JobKind(
     kind="LeaderWorkerSet",
     resource="leaderworkersets",
     index_key=f"{_PREFIX}/worker-index",
-    part_key=f"{_PREFIX}/group-key",
+    part_keys=(f"{_PREFIX}/group-key", f"{_PREFIX}/subgroup-key"),
     parts=leader_worker_set,
     gang=_gang,
 )

@@ -46,7 +46,7 @@ Example: a gang of two pods on nodes n0 and n1; the writes after each observatio
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, replace
 
-from topo.gangs.machine.gang import Binding, Member, Note, PodUid, Selection
+from topo.gangs.machine.gang import Binding, Gang, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import (
     Instruction,
     LabelNodes,
@@ -188,12 +188,18 @@ def _chooser_writes(record: Record, progress: Progress) -> dict[Key, Instruction
     done = {member.rank for member in gang.members if member.succeeded}
     is_kept = len(nodes.keys() | done) >= gang.request.pods and not record.lost
     why = gang.ungated or ("" if nodes or not is_kept else "the other pods of its gang have ended")
+    why = why if _label_of(gang) else why or "its gang needs no domain of its own"
     if why:
         return {("pod", each.uid): OpenUnplanned(gang.id, each, why) for each in gated}
     if not is_kept or (progress.waiting and not can_open(record, progress)):
         return {}
-    node, label = nodes[min(nodes)], gang.request.own_domains[0].label
+    node, label = nodes[min(nodes)], _label_of(gang)
     return {("pod", each.uid): OpenInDomain(gang.id, each, label, node) for each in gated}
+
+
+def _label_of(gang: Gang) -> str:
+    """Return the label of the domain of the first part; empty where it needs none."""
+    return next((run.label for run in gang.request.own_domains), "")
 
 
 def _unplanned_pod_writes(record: Record) -> dict[Key, Instruction]:

@@ -88,7 +88,8 @@ class Request:
     each run of ranks may, as (pods, eligibility); `eligible` is then what any may.
 
     `own_domains`: by rank, the runs of ranks that each have to be in a domain of their own, where
-    no pods of other runs are, nor of other jobs of the `kin`. The engine knows nothing of either:
+    no pods of other runs are, nor of other jobs of the first of the `kins`. Pods of any of these
+    may keep a domain for themselves. The engine knows nothing of either:
     `topo/gangs/decisions/own_domains.py` does.
     """
 
@@ -100,7 +101,7 @@ class Request:
     eligible: Eligibility = Eligibility()
     by_rank: tuple[tuple[int, Eligibility], ...] = ()
     own_domains: tuple[OwnDomains, ...] = ()
-    kin: Kin | None = None
+    kins: tuple[Kin, ...] = ()
 
     def eligible_of(self, rank: int) -> Eligibility:
         """Return which nodes a pod may use; O(runs of ranks)."""

@@ -1,6 +1,6 @@
 """The request of a gang: how many pods, in which groups, on which nodes; or why it has none."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from master.controllers.nomination.gangs.context import GangContext
@@ -8,11 +8,10 @@ from master.controllers.nomination.sources import Reservation
 from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import GangPod, NodeWants
 from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
-from topo.gangs.stamp import Stamp
 from topo.model.errors import Refusal
 from topo.model.ids import Kind
 from topo.model.limits import MAX_PODS, MAX_PODS_AHEAD
-from topo.placement.job.request import Request, flaw
+from topo.placement.job.request import Kin, Request, flaw
 
 SETTLE_S = 5.0
 """How long after its newest pod an elastic gang waits for further ones before it starts.
@@ -73,27 +72,18 @@ def _of_job(
         mode=terms.mode,
         within=within,
         own_domains=stamp.own_domains,
-        kin=first.part.kin if first.part is not None else None,
+        kins=_kins(ranked),
     )
     refusal = flaw(request)
     if refusal is not None:
         return f"{refusal.what}; {refusal.fix}"
-    return _with_wants(request, placed or [_in_its_domain(pod, context) for pod in ranked], context)
+    return _with_wants(request, ranked, context)
 
 
-def _in_its_domain(chooser: GangPod, context: GangContext) -> GangPod:
-    """Return a pod that chooses the domain of others as if it selected the one that it is in.
-
-    The pods that will follow it are told to.
-    """
-    assert isinstance(chooser.stamp, Stamp)  # noqa: S101 - for the type checker
-    label, name, wants = chooser.stamp.own_domains[0].label, chooser.node, chooser.wants
-    found = (each.metadata for each in context.nodes() if each.metadata.name == name)
-    values = [each.labels[label] for each in found if label in each.labels] if name else []
-    if wants is None or not values:
-        return chooser
-    selector = tuple(sorted({*wants.selector, (label, values[0])}))
-    return replace(chooser, wants=replace(wants, selector=selector))
+def _kins(pods: Sequence[GangPod]) -> tuple[Kin, ...]:
+    """Return the kins of pods, first those that they keep out of their domains; O(pods)."""
+    parts = sorted((part for pod in pods for part in pod.parts), key=lambda part: not part.label)
+    return tuple(dict.fromkeys(part.kin for part in parts))
 
 
 def _of_capacity_request(
@@ -116,9 +106,47 @@ def _of_capacity_request(
 
 def _with_wants(request: Request, ranked: Sequence[GangPod], context: GangContext) -> Request:
     """Return the request with the nodes that its pods may use."""
-    wants = {pod.rank: _wants(pod, context) for pod in ranked if pod.wants is not None}
+    placed = [pod for pod in ranked if pod.wants is not None and not pod.is_chooser]
+    wants = {pod.rank: _wants(pod, context) for pod in placed}
+    choosers = (pod for pod in ranked if pod.is_chooser and not pod.terminating)
+    for chooser in choosers if request.own_domains else ():
+        wants = _beside(chooser, wants, request, context)
     own_label = context.keys.node_label_prefix + ranked[0].gang_id
     return with_eligibility(request, wants, context.nodes, own_label)
+
+
+def _beside(
+    chooser: GangPod, wants: Mapping[int, NodeWants], request: Request, context: GangContext
+) -> dict[int, NodeWants]:
+    """Return what pods want with the first part in the domain that this one has chosen for it.
+
+    Those that are not there yet want what it wants itself: their templates say the same.
+    """
+    first, own, found = request.own_domains[0], chooser.wants, dict(wants)
+    domain = _chosen(chooser, first.label, context)
+    if own is not None:
+        others = (each for each in own.selector if domain is None or each[0] != first.label)
+        own = replace(own, selector=tuple(others))
+        unknown = first.pods if wants else min(first.pods + 1, request.pods)
+        found = dict.fromkeys(range(unknown), own) | found
+    pair = {(first.label, domain)} if domain is not None else set()
+    return {
+        rank: replace(each, selector=tuple(sorted({*each.selector, *pair})))
+        if rank < first.pods
+        else each
+        for rank, each in found.items()
+    }
+
+
+def _chosen(chooser: GangPod, label: str, context: GangContext) -> str | None:
+    """Return the domain that a pod was opened in; O(nodes) for one that came without our gate."""
+    if chooser.gated:
+        return None
+    stated = dict(chooser.wants.selector) if chooser.wants is not None else {}
+    if label in stated or chooser.node is None:
+        return stated.get(label)
+    found = (each.metadata for each in context.nodes() if each.metadata.name == chooser.node)
+    return next((each.labels.get(label) for each in found), None)
 
 
 def _wants(pod: GangPod, context: GangContext) -> NodeWants:
