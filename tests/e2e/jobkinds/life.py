@@ -218,7 +218,9 @@ class Life:
         """What a reader of a failed cell wants to know: its pods, and what the master says."""
         pods = await self.pods()
         unbound = [each for each in pods if "nodeName" not in each["spec"]]
-        said = f"{len(pods)} pods, {len(unbound)} unbound"
+        is_down = self.program is not None and not self.program.is_alive
+        said = f"{self.kind.program} has ended; " if is_down else ""
+        said += f"{len(pods)} pods, {len(unbound)} unbound"
         bound = [each for each in pods if self._is_bound(each)]
         with suppress(KeyError, ValueError):
             said += f", split: {split_pairs(self.world, self.kind, bound)[:4]}"

@@ -139,7 +139,10 @@ async def run(cluster: Cluster, home: Path, asked: Sequence[tuple[Kind, str]]) -
     await cluster.start(world)
     async with cluster.api() as api:
         installed = await install_controllers(cluster, api, JOB_SET, LEADER_WORKER_SET, TRAINER)
-        installed += await install_operators(cluster, api, KUBERAY, TRAINING, MPI)
+        # The MPI Operator has one port for its health, so that it runs once on a machine.
+        needed = {kind.program for kind, _ in asked}
+        operators = (each for each in (KUBERAY, TRAINING, MPI) if each.name in needed)
+        installed += await install_operators(cluster, api, *operators)
         assert cluster.kueue is not None
         await cluster.kueue.restart()  # it refuses TrainJobs whose runtimes it did not find
         programs = {each.name: each for each in (*cluster.programs, *installed)}
