@@ -1,16 +1,23 @@
 """Answers to the questions of schedulers. They change no booking: anybody may ask."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from itertools import repeat
 
 from master.extender.cards import asked_card
 from master.extender.metrics import ExtenderMetrics
 from master.extender.plans import ExtenderPlans, NoPlan, PodPlan
-from master.extender.quota import NOWHERE, GpuQuota
+from master.extender.quota import GpuQuota
 from master.extender.wire import Asked
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.store import Store
-from topo.gangs.extender.verdicts import NodeVerdict, of_all, of_others, of_planned, of_refused
+from topo.gangs.extender.verdicts import (
+    NodeVerdict,
+    of_others,
+    of_planned,
+    of_refused,
+    planned_scores,
+)
 from topo.placement.job.policy import Policy
 from topo.shared_cards.cards import CardsSnapshot
 from topo.shared_cards.scores import NodeScores
@@ -53,7 +60,7 @@ class Extender:
     async def filtered(self, asked: Asked) -> NodeVerdict:
         """Return the nodes that the plan of the pod's group, or what is held, leaves it."""
         if not self.concerns_cards(asked):
-            return self._counted("filter", PASSED, of_all(asked.names))
+            return self._counted("filter", PASSED, NodeVerdict(asked.names))
         for look in range(LOOKS):
             verdict = self._filtered(asked)
             if verdict is not None:
@@ -72,18 +79,20 @@ class Extender:
             return None
         if not isinstance(pod, GangPod) or self.plans.is_free(pod):
             if not pod.gpus or _has_place(pod):
-                return self._counted("filter", PASSED, of_all(asked.names))
+                return self._counted("filter", PASSED, NodeVerdict(asked.names))
             found = of_others(asked.names, self.plans.short_of(asked.names, pod.gpus))
             return self._counted("filter", PASSED if found.passed else REFUSED, found)
         plan = self.plans.find(pod)
         if isinstance(plan, PodPlan):
-            return self._counted("filter", PLANNED, of_planned(asked.names, plan.awaited, plan.own))
+            return self._counted("filter", PLANNED, of_planned(asked.names, plan.kept))
         if isinstance(plan, NoPlan):
             return self._counted("filter", REFUSED, of_refused(asked.names, plan.why))
         return None
 
-    def scores(self, asked: Asked) -> Mapping[str, int]:
-        """Return the scores above 0: of nodes kept for the pod's group, or with a card for it."""
+    def scores(self, asked: Asked) -> Sequence[int]:
+        """Return the score of each named node, above 0 where it is kept for the pod's group or has
+        a card for it.
+        """
         pod = self._known(asked)
         plan = (
             self.plans.find(pod)
@@ -94,31 +103,26 @@ class Extender:
             self.metrics.answers.labels("prioritize", PASSED).inc()
             request = asked_card(asked, self._domain) if pod is not None and pod.shared else None
             if request is None:
-                return {}
+                return [0] * len(asked.names)
             return self._node_scores.scores(request, asked.names, self._shared_cards())
         self.metrics.answers.labels("prioritize", PLANNED).inc()
-        return of_planned(asked.names, plan.awaited, plan.own).scores
+        scores = planned_scores(plan.kept, plan.own)
+        return list(map(scores.get, asked.names, repeat(0)))
 
     async def within_quota(self, asked: Asked, *, is_one: bool) -> NodeVerdict:
         """Return the nodes that the quota of the pod's namespace leaves it, or the first."""
         if not self.concerns_cards(asked):
-            free = of_all(asked.names)
+            free = NodeVerdict(asked.names)
             return self._counted("predicates", PASSED, free.first() if is_one else free)
         for look in range(LOOKS):
             pod = self._known(asked)
             if pod is not None and self.quota.is_read:
-                return self._within_quota(asked, pod, is_one=is_one)
+                found = self.quota.verdict(pod, asked.names, asked.labels, is_one=is_one)
+                return self._counted("predicates", PASSED if found.passed else REFUSED, found)
             if look < LOOKS - 1:
                 await asyncio.sleep(LOOK_S)
         error = UNREAD if self._known(asked) is not None else UNKNOWN
         return self._counted("predicates", AWAITED, NodeVerdict(error=error))
-
-    def _within_quota(self, asked: Asked, pod: ClusterPod, *, is_one: bool) -> NodeVerdict:
-        places = self.quota.places(asked.labels)
-        found = self.quota.verdict(pod, asked.names, places)
-        found = found.first() if is_one else found
-        self.quota.note_passed(pod, [places.get(name, NOWHERE) for name in found.passed])
-        return self._counted("predicates", PASSED if found.passed else REFUSED, found)
 
     def _known(self, asked: Asked) -> ClusterPod | None:
         """Return the pod as the API server shows it; another one of its name is another pod."""

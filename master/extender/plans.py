@@ -58,9 +58,9 @@ GANGS_A_TICK = 64
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    """The nodes kept for the group of a pod: pods still awaited by node, the node of its rank."""
+    """The nodes that await pods of the group of a pod, and the node of its rank."""
 
-    awaited: Mapping[NodeName, int]
+    kept: frozenset[NodeName]
     own: NodeName | None
 
 
@@ -128,7 +128,7 @@ class ExtenderPlans:
         awaited = self._state.bookings.awaited(hold_id)
         ranks = self._held(pod.gang_id)[hold_id]
         return PodPlan(
-            {node: left // gpus for node, left in awaited.items()},
+            frozenset(node for node, left in awaited.items() if left >= gpus),
             planned_nodes(hold, ranks).get(pod.rank),
         )
 

@@ -6,7 +6,9 @@ count so, and a later question about the same pod replaces what it counted befor
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress, repeat
+from operator import not_
 
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import ConfigMapObject, Key, NodeObject
@@ -142,38 +144,48 @@ class GpuQuota:
         else:
             self._quotas, self.doubt = quotas, ""
 
-    def places(self, labels: Mapping[str, Mapping[str, str]]) -> Mapping[str, Place]:
-        """Return where nodes are that came with their labels; those that are known without any."""
-        found = {name: self._places.of(stated) for name, stated in labels.items()}
-        return found or self._places.known
-
     def verdict(
-        self, pod: ClusterPod, names: Sequence[str], places: Mapping[str, Place]
+        self,
+        pod: ClusterPod,
+        names: Sequence[str],
+        labels: Mapping[str, Mapping[str, str]],
+        *,
+        is_one: bool,
     ) -> NodeVerdict:
-        """Return which of these nodes the quota of its namespace allows.
+        """Return which of these nodes, or which one, the quota of the pod's namespace leaves it.
 
-        O(nodes asked about, and those that the namespace has pods on).
+        A pod that waits is counted from now on. `labels` are of nodes that came whole; without any
+        the known ones decide. O(nodes asked about, and those that the namespace has pods on).
         """
+        places = {name: self._places.of(stated) for name, stated in labels.items()}
+        places = places or self._places.known
+        found = list(map(places.get, names, repeat(NOWHERE)))
+        asked = frozenset(found)
+        allowed = self._allowed(pod, asked)
+        if allowed == asked:
+            verdict = NodeVerdict(names)
+        else:
+            passes = list(map(allowed.__contains__, found))
+            failed = tuple(compress(names, map(not_, passes)))
+            verdict = NodeVerdict(tuple(compress(names, passes)), {EXCEEDS: failed})
+        if is_one:
+            verdict = verdict.first()
+            allowed = frozenset(places.get(name, NOWHERE) for name in verdict.passed)
+        self._note_passed(pod, frozenset(model for model, _ in allowed))
+        return verdict
+
+    def _allowed(self, pod: ClusterPod, places: frozenset[Place]) -> frozenset[Place]:
         key = pod.metadata.namespace, pod.metadata.name
         quota = self._quotas.get(key[0])
         if quota is None:
-            return NodeVerdict(tuple(names))
+            return places
         models = open_models(quota, self._used(key), hundredths(pod))
-        found = [places.get(name, NOWHERE) for name in names]
-        allowed = {place for place in set(found) if is_allowed(quota, models, *place)}
-        passed, failed = list[str](), dict[str, str]()
-        for name, place in zip(names, found, strict=True):
-            if place in allowed:
-                passed.append(name)
-            else:
-                failed[name] = EXCEEDS
-        return NodeVerdict(tuple(passed), failed)
+        return frozenset(place for place in places if is_allowed(quota, models, *place))
 
-    def note_passed(self, pod: ClusterPod, passed: Iterable[Place]) -> None:
-        """Count a waiting pod on the models of the places that it may get now."""
+    def _note_passed(self, pod: ClusterPod, models: frozenset[str]) -> None:
+        """Count a waiting pod on the models that it may get now."""
         key = pod.metadata.namespace, pod.metadata.name
         self._passed.pop(key, None)
-        models = frozenset(model for model, _ in set(passed))
         if pod.node is None and models and len(self._passed) < MOST_PASSED:
             until_s = self._clock() + PASSED_S
             self._passed[key] = until_s, pod.metadata.uid, hundredths(pod), models

@@ -115,7 +115,7 @@ class _Calls:
         if not isinstance(found, str):
             return found
         if verb == "prioritize":
-            return priorities(asked, {})
+            return priorities(asked, [0] * len(asked.names))
         return filter_answer(asked, NodeVerdict(error=f"topo-master: {found}; it is asked again"))
 
     async def _read(self, content: bytes) -> Asked:

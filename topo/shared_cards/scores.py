@@ -6,13 +6,13 @@ changes; of the last requests also what each node has for them. The scores are t
 `choice.rank` with `binpack`, to which a test holds them.
 
 Cost: O(cards of changed nodes), O(nodes x cards) for a request that was not asked about lately,
-else O(nodes) look-ups.
+else one look-up for each node.
 
 Example: cards with 30, 60 and 100 cores left are kept as (30, ..), (60, ..), (100, ..). A pod of 50
 cores gets the second: 60, the number by which nodes are ordered.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from topo.shared_cards.cards import NO_CARDS, CardsSnapshot, NodeCards
@@ -23,6 +23,7 @@ from topo.shared_cards.requests import CardRequest
 KEPT_REQUESTS = 16
 """Requests whose nodes are kept: jobs are of few shapes. One has some 100 bytes for each node."""
 _ANY = 1 << 62
+_NO_ROOM = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +41,18 @@ class _Numbers:
     idle: int
     most_cores: int
 
-    def order(self, request: CardRequest) -> int | None:
-        """Return by what the node is ordered for a request, the least first; None without room."""
+    def order(self, request: CardRequest) -> int:
+        """Return by what the node is ordered for a request, the least first, or `_NO_ROOM`."""
         if self.family != request.family:
-            return None
+            return _NO_ROOM
         _, cores, memory = request.each
         is_managers = self.family == GPU_MANAGER
         if is_managers and request.number * cores > self.most_cores:
-            return None
+            return _NO_ROOM
         if request.is_whole:
             least = 0 if is_managers else memory
-            return (
-                self.idle if sum(each >= least for each in self.whole) >= request.number else None
-            )
+            able = sum(each >= least for each in self.whole)
+            return self.idle if able >= request.number else _NO_ROOM
         first, missing = None, 1 if is_managers else request.number
         for has_cores, has_memory, all_memory in self.parts:
             if has_cores >= cores and has_memory >= (memory or all_memory):
@@ -60,7 +60,7 @@ class _Numbers:
                 missing -= 1
                 if not missing:
                     return first
-        return None
+        return _NO_ROOM
 
 
 def _numbers(found: NodeCards) -> _Numbers:
@@ -81,40 +81,53 @@ def _numbers(found: NodeCards) -> _Numbers:
     )
 
 
+@dataclass(slots=True)
+class _Orders:
+    """The orders of nodes for a request; `stale`: those that had one and changed since."""
+
+    known: dict[str, int] = field(default_factory=dict)
+    stale: set[str] = field(default_factory=set)
+
+
 @dataclass
 class NodeScores:
     """Scores of the nodes of a snapshot. Mutable; one owner asks."""
 
     _seen: CardsSnapshot = NO_CARDS
     _numbers: dict[str, _Numbers] = field(default_factory=dict)
-    _orders: dict[CardRequest, dict[str, int | None]] = field(default_factory=dict)
+    _orders: dict[CardRequest, _Orders] = field(default_factory=dict)
     """The orders of nodes for the last requests, the latest last."""
 
     def scores(
         self, request: CardRequest, names: Sequence[str], cards: CardsSnapshot
-    ) -> Mapping[str, int]:
-        """Return the score of each named node that can take the pod, from 1 to 10."""
+    ) -> Sequence[int]:
+        """Return the score of each named node: 1 to 10 where it can take the pod, else 0."""
         self._follow(cards)
-        orders = self._orders.pop(request, None)
-        if orders is None:
-            orders = {}
-            while len(self._orders) >= KEPT_REQUESTS:
-                del self._orders[next(iter(self._orders))]
-        self._orders[request] = orders
-        known = self._numbers
-        for name in [each for each in names if each not in orders and each in known]:
-            orders[name] = known[name].order(request)
-        found = list(map(orders.get, names))
-        places = sorted({order for order in found if order is not None})
+        found = self._found(request, names)
+        places = sorted(each for each in set(found) if each not in (None, _NO_ROOM))
         last = max(len(places) - 1, 1)
-        scored = {
-            each: MOST_SCORE - (MOST_SCORE - 1) * at // last for at, each in enumerate(places)
-        }
-        return {
-            name: scored[order]
-            for name, order in zip(names, found, strict=True)
-            if order is not None
-        }
+        scored: dict[int | None, int] = {None: 0, _NO_ROOM: 0}
+        for at, order in enumerate(places):
+            scored[order] = MOST_SCORE - (MOST_SCORE - 1) * at // last
+        return list(map(scored.__getitem__, found))
+
+    def _found(self, request: CardRequest, names: Sequence[str]) -> list[int | None]:
+        """Return the order of each named node for a request, None of one that has no cards."""
+        orders = self._orders.pop(request, None) or _Orders()
+        while len(self._orders) >= KEPT_REQUESTS:
+            del self._orders[next(iter(self._orders))]
+        self._orders[request] = orders
+        numbers, known = self._numbers, orders.known
+        while orders.stale:
+            name = orders.stale.pop()
+            known[name] = numbers[name].order(request)
+        found = list(map(known.get, names))
+        if len(known) < len(numbers) and None in found:
+            for name in names:
+                if name not in known and name in numbers:
+                    known[name] = numbers[name].order(request)
+            found = list(map(known.get, names))
+        return found
 
     def _follow(self, cards: CardsSnapshot) -> None:
         """Take up a snapshot; nodes that are the same objects as before did not change."""
@@ -132,5 +145,8 @@ class NodeScores:
             else:
                 self._numbers.pop(name, None)
             for orders in self._orders.values():
-                orders.pop(name, None)
+                if orders.known.pop(name, None) is not None:
+                    orders.stale.add(name)
+                if found is None:
+                    orders.stale.discard(name)
         self._seen = cards

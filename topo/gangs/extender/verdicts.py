@@ -4,8 +4,9 @@ A pod of a group gets the nodes that are kept for its group, best the one of its
 with GPUs gets the nodes that have so many left beside all holds: a scheduler knows nothing of them.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import filterfalse
 
 from topo.model.ids import NodeName
 
@@ -18,15 +19,14 @@ HELD = "topo: its free GPUs are held for another job"
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """Nodes that passed, and for each other node why not; `error`: there is no answer yet.
+    """Nodes that passed, and the others by the reason; `error`: there is no answer yet.
 
-    `is_final`: evicting pods would not help on the failed nodes. `scores` are those above 0.
+    `is_final`: evicting pods would not help on the failed nodes.
     """
 
-    passed: tuple[str, ...] = ()
-    failed: Mapping[str, str] = field(default_factory=dict)
+    passed: Sequence[str] = ()
+    failed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     is_final: bool = False
-    scores: Mapping[str, int] = field(default_factory=dict)
     error: str = ""
 
     def first(self) -> "NodeVerdict":
@@ -34,38 +34,27 @@ class NodeVerdict:
         if len(self.passed) < 2:
             return self
         first, rest = self.passed[:1], self.passed[1:]
-        others = dict.fromkeys(rest, f"topo: {first[0]} is taken")
-        return replace(self, passed=first, failed={**self.failed, **others})
+        failed = {**self.failed, f"topo: {first[0]} is taken": rest}
+        return replace(self, passed=first, failed=failed)
 
 
-def of_planned(
-    names: Iterable[str], kept: Mapping[NodeName, int], own: NodeName | None
-) -> NodeVerdict:
-    """Return the nodes with kept places for the pod's group; `own` is that of its rank.
-
-    O(names).
-    """
-    passed, failed = list[str](), dict[str, str]()
-    for name in names:
-        if kept.get(NodeName(name)):
-            passed.append(name)
-        else:
-            failed[name] = NOT_PLANNED
-    scores = {name: BEST if name == own else GOOD for name in passed}
-    return NodeVerdict(tuple(passed), failed, is_final=True, scores=scores)
+def of_planned(names: Sequence[str], kept: Collection[str]) -> NodeVerdict:
+    """Return the nodes that are kept for the pod's group. O(names)."""
+    is_kept = frozenset(kept).__contains__
+    passed, failed = tuple(filter(is_kept, names)), tuple(filterfalse(is_kept, names))
+    return NodeVerdict(passed, {NOT_PLANNED: failed}, is_final=True)
 
 
-def of_refused(names: Iterable[str], why: str) -> NodeVerdict:
-    """Return that no node takes the pod, since its group has no room. O(names)."""
-    return NodeVerdict(failed=dict.fromkeys(names, f"topo: {why}"))
+def planned_scores(kept: Collection[NodeName], own: NodeName | None) -> Mapping[str, int]:
+    """Return the scores of the nodes kept for the pod's group; `own` is that of its rank."""
+    return {name: BEST if name == own else GOOD for name in kept}
 
 
-def of_others(names: Iterable[str], short: Collection[str]) -> NodeVerdict:
+def of_refused(names: Sequence[str], why: str) -> NodeVerdict:
+    """Return that no node takes the pod, since its group has no room."""
+    return NodeVerdict(failed={f"topo: {why}": names})
+
+
+def of_others(names: Sequence[str], short: Collection[str]) -> NodeVerdict:
     """Return all nodes but those that are short of GPUs beside what is booked. O(names)."""
-    passed = tuple(name for name in names if name not in short)
-    return NodeVerdict(passed, dict.fromkeys(short, HELD))
-
-
-def of_all(names: Iterable[str]) -> NodeVerdict:
-    """Return that every node passes: the pod is none of ours."""
-    return NodeVerdict(tuple(names))
+    return NodeVerdict(tuple(filterfalse(short.__contains__, names)), {HELD: tuple(short)})
