@@ -12,7 +12,6 @@ from aiohttp import web
 from yarl import URL
 
 from master.settings import MasterSettings
-from topo.discovery.sources import MANAGED
 from topo.kit.addresses import Network, is_loopback, is_within
 from topo.model.conditions.master import MasterCondition
 from topo.model.rest.topology import WarningDocument
@@ -61,7 +60,7 @@ class CleartextSecrets:
 
     def judge_manager(self, settings: MasterSettings) -> None:
         """Check how user name and password reach the cluster manager."""
-        if not settings.uses(MANAGED):
+        if not settings.asks_manager:
             return
         url = URL(settings.cluster_manager_address)
         if is_loopback(url.host or ""):

@@ -67,7 +67,8 @@ class FindingSettings(GroupLabelSettings):
         str, Chart("topoDiscovery.switchbox.clusterManagerAddress")
     ] = ""
     """URL of the cluster manager, such as https://10.0.0.1; needed in switchbox mode and where
-    precedence names manager."""
+    precedence names manager. With a mapping file that has the section fabric it is also asked in
+    mode fabric and where precedence names fabric."""
     cluster_manager_poll_topo_period: Annotated[
         Seconds, Field(ge=0.1), Chart("topoDiscovery.switchbox.clusterManagerPollTopoPeriod")
     ] = 30.0
@@ -153,8 +154,19 @@ class FindingSettings(GroupLabelSettings):
         """The sources that write groups down in the order of `precedence`; empty without one."""
         return tuple(STATING[word] for word in self.precedence if word in STATING)
 
+    @property
+    def asks_manager(self) -> bool:
+        """Whether the cluster manager is asked, for its groups or for the fabric."""
+        return self.uses(MANAGED) or self.polls_fabric
+
+    @property
+    def polls_fabric(self) -> bool:
+        """Whether the cluster manager is asked for the fabric, if its mapping file reads one."""
+        mapped = self.cluster_manager_mapping_file is not None
+        return self.uses(DUMPED) and mapped and bool(self.cluster_manager_address)
+
     def _manager_refusals(self) -> tuple[Refusal, ...]:
-        if not self.uses(MANAGED):
+        if not self.asks_manager:
             return ()
         if not self.cluster_manager_address:
             own = self.mode is Mode.SWITCHBOX

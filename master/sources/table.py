@@ -18,10 +18,10 @@ SOURCE_ROWS = (
 
 
 def source_works(rows: Sequence[SourceRow], context: SourceContext) -> Mapping[str, Work]:
-    """Return the background work of every source that the mode uses, by name."""
+    """Return the background work of every source that is asked in the mode, by name."""
     settings = context.settings
     return {
         row.source.name: row.start(context)
         for row in rows
-        if row.start is not None and settings.uses(row.source)
+        if row.start is not None and (settings.uses(row.source) or row.also(settings))
     }

@@ -102,7 +102,7 @@ class NetBoxPlan:
     async def run(self, take: TakePlan) -> None:
         """Hand on the plan after each whole reading, and each trouble, until cancelled."""
         wait = retry_after_or(full_jitter(RETRY_S, POLL_S))
-        async with open_session(self._settings) as http:
+        async with open_session() as http:
             transport = Transport(self._settings, http)
             while True:
                 attempt = partial(self._attempt, transport, take)

@@ -78,6 +78,7 @@ def test_the_default_mapping_asks_the_paths_of_the_contract(openapi: dict[str, A
     mapping = contract()
     paths = {name: path for name, (_, path, _) in operations(openapi).items()}
     assert mapping.auth.kind == "login"
+    assert mapping.topology is not None
     assert mapping.events is not None
     assert mapping.health is not None
     assert paths == {

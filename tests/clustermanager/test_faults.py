@@ -17,6 +17,7 @@ from aiohttp.test_utils import TestServer
 from master.sources.cluster_manager.client import ManagerClient
 from tests.clustermanager.conftest import Bench
 from topo.discovery.manager.contract import ManagerAnswer, checked
+from topo.discovery.manager.rules import TopologyRule
 from topo.kit import backoff
 from topo.model.observation import (
     ManagedTopology,
@@ -228,8 +229,8 @@ async def test_a_manager_that_gives_up_its_events_has_no_trouble_with_them(
     await running.ear.hear(SourceFailed)
     topology = ManagerClient.topology
 
-    async def without_cursor(self: ManagerClient) -> ManagerAnswer:
-        return replace(await topology(self), cursor=None)
+    async def without_cursor(self: ManagerClient, rule: TopologyRule) -> ManagerAnswer:
+        return replace(await topology(self, rule), cursor=None)
 
     monkeypatch.setattr(ManagerClient, "topology", without_cursor)
     await running.ear.hear(SourceRecovered)

@@ -163,6 +163,7 @@ async def test_the_example_for_ufm_groups_hosts_by_the_leaf_of_one_rail(
 def test_rows_that_repeat_are_one_and_rows_that_differ_are_refused_with_their_id() -> None:
     mapping = read_mapping(UFM)
     assert isinstance(mapping, ManagerMapping)
+    assert mapping.topology is not None
     twice = ufm_ports({"gpu-01": "su1"}) * 2
     found = understand_topology(mapping.topology, twice)
     assert not isinstance(found, Refusal)

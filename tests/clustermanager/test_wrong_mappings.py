@@ -27,6 +27,8 @@ from topo.discovery.manager.rules import ManagerMapping
 from topo.discovery.manager.translation import map_health
 from topo.model.errors import BadInputError, Refusal
 
+LINKS = {"path": "/ufmRest/resources/links", "format": "ufm-links"}
+
 
 def changed(change: Callable[[dict[str, Any]], object], base: dict[str, Any] = MAPPING) -> Any:
     """A copy of a mapping with one thing changed."""
@@ -56,6 +58,13 @@ def host(document: dict[str, Any]) -> dict[str, Any]:
         (changed(lambda d: d["auth"].update(kind="basik")), "did you mean 'basic'?"),
         (changed(lambda d: d["auth"].update(user="x")), "at auth.basic"),
         (changed(lambda d: d["topology"].update(path="api")), "at topology.path"),
+        (changed(lambda d: d.pop("topology")), "there is no topology: nothing is read"),
+        (changed(lambda d: d.update(fabric={"path": "/f", "format": "ufm-link"})), "'ufm-links'?"),
+        (changed(lambda d: d.update(fabric=LINKS)), "tried on sample.fabric: there is no such"),
+        (
+            changed(lambda d: d.update(fabric=LINKS, sample={**d["sample"], "fabric": []})),
+            "no link of a switch",
+        ),
         (changed(lambda d: d["topology"].update(path="//other.host/x")), "not a plain path"),
         (changed(lambda d: d["topology"].update(path="/a/../b")), "not a plain path"),
         (changed(lambda d: d["topology"].update(path="/a?b=c")), "not a plain path"),
@@ -97,6 +106,7 @@ def test_a_wrong_mapping_is_refused_with_the_expression_and_what_it_yielded(
     ("document", "words"),
     [
         (changed(lambda d: d["sample"].pop("login"), LOGIN_MAPPING), "tried on sample.login"),
+        (changed(lambda d: d.pop("topology"), LOGIN_MAPPING), "events continue a topology"),
         (changed(lambda d: d["sample"].pop("events"), LOGIN_MAPPING), "tried on sample.events"),
         (changed(lambda d: d["topology"].pop("cursor"), LOGIN_MAPPING), "this one has none"),
         (changed(lambda d: d["auth"].update(token="session"), LOGIN_MAPPING), "yielded no token"),
@@ -147,6 +157,7 @@ def test_groups_in_groups_are_known_by_their_path_where_they_have_no_id() -> Non
         }
     )
     assert isinstance(mapping, ManagerMapping)
+    assert mapping.topology is not None
     answer = understand_topology(mapping.topology, {"rows": [*rows, {"n": "C", "racks": None}]})
     assert isinstance(answer, ManagerAnswer)
     assert [g.id for g in answer.topology.groups] == ["A", "A/r1", "B", "B/r1", "C"]
@@ -156,6 +167,7 @@ def test_groups_in_groups_are_known_by_their_path_where_they_have_no_id() -> Non
 def test_a_live_answer_that_no_longer_fits_is_refused_by_its_expression() -> None:
     mapping = read_mapping(MAPPING)
     assert isinstance(mapping, ManagerMapping)
+    assert mapping.topology is not None
     renamed = json.loads(json.dumps(INVENTORY).replace('"serial"', '"serial_number"'))
     refusal = understand_topology(mapping.topology, renamed)
     assert isinstance(refusal, Refusal)

@@ -113,6 +113,24 @@ def test_what_mode_switchbox_needs_is_asked_for(
     assert told in done.stderr
 
 
+def test_a_manager_of_the_fabric_is_asked_for_it_where_its_mapping_is_given(helm: Path) -> None:
+    """As UFM is; with neither it nor another source of dumps mode fabric is refused."""
+    fabric = (*ON, "--set", "topoDiscovery.mode=fabric")
+    given = ("clusterManagerAddress=https://ufm", "clusterManagerMappingConfigMap=ufm")
+    sets = [("--set", f"topoDiscovery.switchbox.{each}") for each in given]
+    for each in ((), sets[0], sets[1]):
+        assert "clusterManagerMappingConfigMap" in template(helm, *fabric, *each).stderr
+    secret = ("--set", "topoDiscovery.switchbox.clusterManagerSecret=ufm")
+    shown = template(helm, *fabric, *sets[0], *sets[1], *secret).stdout
+    for part in (
+        "- --cluster-manager-address=https://ufm\n",
+        "- --cluster-manager-mapping-file=/manager/mapping/mapping.yaml\n",
+        "mountPath: /secret\n",
+        "mountPath: /manager/mapping\n",
+    ):
+        assert part in shown
+
+
 def test_a_password_that_is_no_base64_is_refused_and_not_repeated(helm: Path) -> None:
     given = ("--set", "topoDiscovery.switchbox.clusterManagerPassword=hunter2!")
     done = template(helm, *SWITCHBOX, *USER, *given)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.builders import discovery, shape
 from tests.discovery.fabrics import listed, read, reports
+from tests.discovery.groups.test_fabric_worlds import faulty_fabrics
 from tests.support.fabric import Built, pairs, rails
 from topo.discovery.modes import Mode
 from topo.facts import parse
@@ -39,16 +40,27 @@ def test_the_links_of_a_ufm_are_the_fabric_that_ibnetdiscover_prints(name: str) 
     guid = next(iter(built.adapters.values()))[0]
     device = built.fabric.devices[guid]
     built.fabric.devices[guid] = replace(device, description="MT4129 ConnectX7   Mellanox")
-    text = built.fabric.links()
-    assert bare(read(text)) == bare(read(built.text()))
+    assert bare(read(built.fabric.links())) == bare(read(built.text()))
+    assert len(_same_groups(built)) > 1
+
+
+@given(faulty_fabrics())
+def test_random_fabrics_with_faults_have_the_same_groups_from_either_text(
+    fabric: tuple[Built, dict[str, list[str]]],
+) -> None:
+    _same_groups(fabric[0])
+
+
+def _same_groups(built: Built) -> dict[str, list[str]]:
+    """What both texts make of the fabric, which is the same."""
     found = []
-    for dump in (read(text), read(built.text())):
+    for dump in (read(built.fabric.links()), read(built.text())):
         state = discovery(Mode.FABRIC)
         state.advance(0.0, listed(built.adapters), FabricLoaded((("a", dump),)), *reports(built))
         state.validate()
         found.append(shape(state))
     assert found[0] == found[1]
-    assert len(found[0]) > 1
+    return found[0]
 
 
 def changed(change: Callable[[list[Any]], object]) -> str:

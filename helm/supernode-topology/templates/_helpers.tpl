@@ -125,11 +125,13 @@ seccompProfile:
 {{- end }}
 
 {{/*
-Whether the masters ask the cluster manager: "true" or "".
+Whether the masters ask the cluster manager, for groups or by a mapping for the fabric: "true" or "".
 */}}
 {{- define "topo.managed" -}}
 {{- $topo := .Values.topoDiscovery -}}
-{{- if or (eq $topo.mode "switchbox") (has "manager" $topo.precedence) -}}true{{- end -}}
+{{- $dumped := or (eq $topo.mode "fabric") (has "fabric" $topo.precedence) -}}
+{{- $polled := and $dumped $topo.switchbox.clusterManagerAddress $topo.switchbox.clusterManagerMappingConfigMap -}}
+{{- if or (eq $topo.mode "switchbox") (has "manager" $topo.precedence) $polled -}}true{{- end -}}
 {{- end }}
 
 {{/*
@@ -138,8 +140,8 @@ Whether the masters read dumps of a fabric: "true" or "".
 {{- define "topo.fabric" -}}
 {{- $topo := .Values.topoDiscovery -}}
 {{- if or (eq $topo.mode "fabric") (has "fabric" $topo.precedence) -}}
-{{- if not (or $topo.fabricVolume $topo.fabricSweep.nodes) -}}
-{{- fail "topoDiscovery.fabricSweep.nodes and fabricVolume are empty: name hosts that run ibnetdiscover, or the volume with its dumps, such as {persistentVolumeClaim: {claimName: fabric-dumps}}" -}}
+{{- if not (or $topo.fabricVolume $topo.fabricSweep.nodes (include "topo.managed" .)) -}}
+{{- fail "topoDiscovery.fabricSweep.nodes and fabricVolume are empty: name hosts that run ibnetdiscover, the volume with its dumps, such as {persistentVolumeClaim: {claimName: fabric-dumps}}, or a manager of the fabric in switchbox.clusterManagerAddress and clusterManagerMappingConfigMap" -}}
 {{- end -}}
 true
 {{- end -}}
@@ -155,13 +157,6 @@ Whether nodes sweep the fabric: "true" or "".
 {{- end -}}
 true
 {{- end -}}
-{{- end }}
-
-{{/*
-The programs that report to the masters, as words.
-*/}}
-{{- define "topo.reporters" -}}
-{{- compact (list (and (include "topo.workers" .) "topo-worker") (and (include "topo.sweepers" .) "topo-sweeper")) | join " " -}}
 {{- end }}
 
 {{/*

@@ -4,9 +4,9 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from master.settings.cluster_manager import ClusterManagerSettings
 from master.sources.cluster_manager.auth import (
@@ -26,10 +26,18 @@ from master.sources.cluster_manager.http import (
 from master.sources.cluster_manager.metrics import ClusterManagerMetrics
 from topo.discovery.manager.contract import ManagerAnswer
 from topo.discovery.manager.events import EventPage
-from topo.discovery.manager.mapping import understand_events, understand_topology
-from topo.discovery.manager.rules import LoginAuth, ManagerMapping
+from topo.discovery.manager.mapping import (
+    understand_events,
+    understand_fabric,
+    understand_topology,
+)
+from topo.discovery.manager.rules import FabricRule, LoginAuth, ManagerMapping, TopologyRule
 from topo.discovery.manager.translation import map_health
 from topo.model.errors import Refusal
+from topo.model.fabric import FabricDump
+
+FABRIC_S = 120.0
+"""How long the list of all cables of a large fabric may take."""
 
 T = TypeVar("T")
 
@@ -44,7 +52,8 @@ class ManagerClient:
     metrics: ClusterManagerMetrics
     _: KW_ONLY
     clock: Callable[[], float] = time.monotonic
-    _last: tuple[bytes, ManagerAnswer] | None = None
+    _last: dict[str, tuple[bytes, Any]] = field(default_factory=dict)
+    """By path, the digest of the last answer, and what was read of it."""
 
     def __post_init__(self) -> None:
         self._authentication: Authentication = (
@@ -55,23 +64,34 @@ class ManagerClient:
             else FixedAuthentication(self.mapping.auth, self.settings)
         )
 
-    async def topology(self) -> ManagerAnswer:
+    async def topology(self, rule: TopologyRule) -> ManagerAnswer:
         """Return the whole topology. An answer equal to the last one is not parsed again."""
-        path = self.mapping.topology.path
-        reply = await self._get(ManagerQuestion(path=path))
+        understand = _of_json(partial(understand_topology, rule), f"GET {rule.path}")
+        answer = await self._whole(ManagerQuestion(path=rule.path), understand)
+        return answer if self.mapping.events is not None else replace(answer, cursor=None)
+
+    async def fabric(self, rule: FabricRule) -> FabricDump:
+        """Return the whole fabric: the same object, unparsed, while the answer is the same."""
+        question = ManagerQuestion(path=rule.path, patience_s=FABRIC_S)
+        return await self._whole(question, partial(understand_fabric, rule))
+
+    async def _whole(
+        self, question: ManagerQuestion, understand: Callable[[bytes], T | Refusal]
+    ) -> T:
+        where = f"GET {question.path}"
+        reply = await self._get(question)
         if reply.status != 200:
-            raise status_trouble(reply, f"GET {path}")
-        digest = hashlib.blake2b(reply.body, digest_size=16).digest()
-        if self._last is not None and self._last[0] == digest:
-            return self._last[1]
+            raise status_trouble(reply, where)
         # 60 MB of JSON take a second: other work goes on meanwhile.
-        understand = partial(understand_topology, self.mapping.topology)
-        answer = await asyncio.to_thread(_read, understand, reply.body, f"GET {path}")
+        digest = await asyncio.to_thread(_digest, reply.body)
+        last = self._last.get(question.path)
+        if last is not None and last[0] == digest:
+            found: T = last[1]
+            return found
+        answer = await asyncio.to_thread(_read, understand, reply.body, where)
         if isinstance(answer, Refusal):
             raise TroubleError(TroubleKind.CONTENT, answer)
-        if self.mapping.events is None:
-            answer = replace(answer, cursor=None)
-        self._last = digest, answer
+        self._last[question.path] = digest, answer
         return answer
 
     async def events(self, cursor: str) -> EventPage | Refusal:
@@ -87,8 +107,9 @@ class ManagerClient:
             return Refusal("the cursor is gone", f"GET {rule.path}", "read the whole again")
         if reply.status != 200:
             raise status_trouble(reply, f"GET {rule.path}")
-        understand = partial(understand_events, rule, asked=cursor)
-        return await asyncio.to_thread(_read, understand, reply.body, f"GET {rule.path}")
+        where = f"GET {rule.path}"
+        understand = _of_json(partial(understand_events, rule, asked=cursor), where)
+        return await asyncio.to_thread(_read, understand, reply.body, where)
 
     def is_last_page(self, page: EventPage) -> bool:
         """Return whether no more events can follow this page."""
@@ -121,9 +142,7 @@ class ManagerClient:
         authentication = self._authentication
         while True:
             headers = await authentication.headers()
-            reply = await self.transport.ask(
-                ManagerQuestion(path=question.path, query=question.query, headers=headers)
-            )
+            reply = await self.transport.ask(replace(question, headers=headers))
             if reply.status != 401:
                 authentication.accepted()
                 return reply
@@ -137,13 +156,22 @@ class ManagerClient:
         )
 
 
-def _read(understand: Callable[[object], T], body: bytes, where: str) -> T:
+def _digest(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def _of_json(understand: Callable[[object], T], where: str) -> Callable[[bytes], T]:
+    return lambda body: understand(decoded(body, where))
+
+
+def _read(understand: Callable[[bytes], T], body: bytes, where: str) -> T:
     """Parse an answer; an exception of the parser is a fault of the answer, not the end of the
     source.
     """
-    document = decoded(body, where)
     try:
-        return understand(document)
+        return understand(body)
+    except TroubleError:
+        raise
     except Exception as error:
         what = f"the answer cannot be read: {type(error).__name__}"
         refusal = Refusal(what, where, "look at what the manager answers there")

@@ -59,9 +59,13 @@ class TroubleError(RetryLaterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerQuestion:
-    """A request: a path under the manager's address, never a URL."""
+    """A request: a path under the manager's address, never a URL.
+
+    `patience_s`: how long its answer may take, in place of what the settings say.
+    """
 
     path: str
+    patience_s: float | None = None
     method: str = "GET"
     query: Mapping[str, str] | None = None
     headers: Mapping[str, str] | None = None
@@ -128,12 +132,21 @@ class Transport:
                 json=question.body,
                 allow_redirects=False,
                 ssl=await self._context(),
+                timeout=self._timeout(question),
             ) as response:
                 if response.status not in _REDIRECTS:
                     return await self._read(response, question)
                 url = self._redirected(url, response, question)
         what = f"more than {MAX_REDIRECTS} redirects"
         raise _trouble(TroubleKind.REDIRECT, what, question, self._redirect_fix)
+
+    def _timeout(self, question: ManagerQuestion) -> aiohttp.ClientTimeout:
+        patience_s, settings = question.patience_s, self._settings
+        return aiohttp.ClientTimeout(
+            total=patience_s or settings.request_timeout_s,
+            sock_connect=settings.connect_timeout_s,
+            sock_read=patience_s or settings.read_timeout_s,
+        )
 
     async def _context(self) -> ssl.SSLContext:
         if self._tls is None:
@@ -181,14 +194,9 @@ class Transport:
         return target
 
 
-def open_session(settings: ClusterManagerSettings) -> aiohttp.ClientSession:
+def open_session() -> aiohttp.ClientSession:
     """Return a session for one manager: no cookies, no proxies of the environment."""
     return aiohttp.ClientSession(
-        timeout=aiohttp.ClientTimeout(
-            total=settings.request_timeout_s,
-            sock_connect=settings.connect_timeout_s,
-            sock_read=settings.read_timeout_s,
-        ),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"Accept": "application/json", "User-Agent": "topo-master"},
         trust_env=False,

@@ -1,5 +1,8 @@
 """The source that polls a cluster manager, follows its events, and keeps the last good answer.
 
+Where the mapping file has a section `fabric`, that answer is polled, too, and handed to the source
+of dumps (`PolledFabric`): its age, what is wrong with it and when it counts are said there.
+
 Full answers are read every `poll_topology_s`, events in between every `poll_events_s`. Nothing of a
 faulty answer is used: discovery receives `SourceFailed` and keeps what it has, and the next poll
 follows after a wait with full jitter. Discovery receives changes, and after a full answer without
@@ -10,6 +13,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import prometheus_client as prom
@@ -29,14 +34,16 @@ from master.sources.cluster_manager.http import (
 )
 from master.sources.cluster_manager.mapping import load_mapping
 from master.sources.cluster_manager.metrics import ClusterManagerMetrics
+from master.sources.polled import PolledFabric
 from master.sources.row import SourceContext, SourceRow
 from master.tree.engine import EventSink
 from topo.discovery.manager.events import apply_events
+from topo.discovery.manager.rules import FabricRule, TopologyRule
 from topo.discovery.sources import MANAGED
 from topo.kit.backoff import full_jitter, requested_wait_s, retry_after_or
 from topo.kit.hiding import mask_secrets
 from topo.kit.tasks import Work
-from topo.model.errors import Refusal
+from topo.model.errors import BadInputError, Refusal
 from topo.model.observation import (
     CLUSTER_MANAGER,
     ManagedTopology,
@@ -47,6 +54,9 @@ from topo.model.observation import (
 
 MAX_PAGES = 100
 """Pages of events in a row; with more the whole topology is read."""
+MOST_REST_S = 600.0
+_REST_FACTOR = 20
+"""Answers with the fabric of thousands of hosts are read a twentieth of the time at most."""
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -55,6 +65,7 @@ T = TypeVar("T")
 class _Poll(StrEnum):
     TOPOLOGY = "topology"
     EVENTS = "events"
+    FABRIC = "fabric"
 
 
 class ClusterManager:
@@ -70,13 +81,25 @@ class ClusterManager:
         sink: EventSink,
         registry: prom.CollectorRegistry,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        has_groups: bool = True,
+        polled: PolledFabric | None = None,
     ) -> None:
         self._settings = settings
         self._sink = sink
         self._clock = clock
         self._metrics = ClusterManagerMetrics(registry, clock)
-        self._mapping = load_mapping(settings.mapping_file)
-        base_url(settings)
+        self._mapping = mapping = load_mapping(settings.mapping_file)
+        self._rule = mapping.topology if has_groups else None
+        self._fabric_rule = mapping.fabric if polled is not None else None
+        self._polled = polled or PolledFabric()
+        if (has_groups and self._rule is None) or (self._rule or self._fabric_rule) is None:
+            raise BadInputError(
+                _unused(settings.mapping_file, "topology" if has_groups else "fabric")
+            )
+        host = base_url(settings).host
+        if self._fabric_rule is not None:
+            self._polled.name = f"{host} {self._fabric_rule.path}"
         tls_context(settings)
         self._topology: ManagedTopology | None = None
         self._cursor: str | None = None
@@ -91,14 +114,28 @@ class ClusterManager:
 
     async def run(self) -> None:
         """Poll until cancelled."""
-        async with open_session(self._settings) as http:
+        async with open_session() as http, asyncio.TaskGroup() as group:
             transport = Transport(self._settings, http)
             client = ManagerClient(
                 self._mapping, self._settings, transport, self._metrics, clock=self._clock
             )
-            while True:
-                await self._until_good(client, _Poll.TOPOLOGY, self._read_topology, stop_never)
-                await self._follow_events(client, self._clock() + self._settings.poll_topology_s)
+            if self._rule is not None:
+                group.create_task(self._follow_topology(client, self._rule))
+            if self._fabric_rule is not None:
+                group.create_task(self._follow_fabric(client, self._fabric_rule))
+
+    async def _follow_topology(self, client: ManagerClient, rule: TopologyRule) -> None:
+        read = partial(self._read_topology, rule)
+        while True:
+            await self._until_good(client, _Poll.TOPOLOGY, read, stop_never)
+            await self._follow_events(client, self._clock() + self._settings.poll_topology_s)
+
+    async def _follow_fabric(self, client: ManagerClient, rule: FabricRule) -> None:
+        read = partial(self._read_fabric, rule)
+        while True:
+            took_s = await self._until_good(client, _Poll.FABRIC, read, stop_never)
+            rest_s = max(self._settings.poll_topology_s, _REST_FACTOR * took_s)
+            await asyncio.sleep(min(rest_s, MOST_REST_S))
 
     async def _follow_events(self, client: ManagerClient, until_s: float) -> None:
         """Poll events until the next full answer is due, or needed sooner.
@@ -150,8 +187,15 @@ class ClusterManager:
         )
         return await retrying(attempt)
 
-    async def _read_topology(self, client: ManagerClient) -> None:
-        answer = await client.topology()
+    async def _read_fabric(self, rule: FabricRule, client: ManagerClient) -> float:
+        """Hand on what the manager says of the fabric; return how long that took, in seconds."""
+        began_s = self._clock()
+        changed = self._polled.take(await client.fabric(rule))
+        self._metrics.polled(_Poll.FABRIC, "changed" if changed else "unchanged")
+        return self._clock() - began_s
+
+    async def _read_topology(self, rule: TopologyRule, client: ManagerClient) -> None:
+        answer = await client.topology(rule)
         changed = answer.topology != self._topology
         self._topology, self._cursor = answer.topology, answer.cursor
         if answer.cursor is None:
@@ -188,6 +232,8 @@ class ClusterManager:
         return False
 
     def _succeeded(self, poll: _Poll) -> None:
+        if poll is _Poll.FABRIC:
+            return
         self._troubles.pop(poll, None)
         sent = self._send()
         if poll is _Poll.TOPOLOGY and not sent and not self._troubles:
@@ -202,6 +248,9 @@ class ClusterManager:
                 what = f"{error.refusal.what}, and says of itself: {mask_secrets(own_words)}"
                 refusal = Refusal(what, error.refusal.where, error.refusal.fix)
                 error = TroubleError(error.kind, refusal, error.retry_after_s)
+        if poll is _Poll.FABRIC:
+            self._polled.take(error.refusal)
+            return
         self._troubles[poll] = error
         self._send()
 
@@ -263,9 +312,22 @@ def _settings(settings: MasterSettings) -> ClusterManagerSettings:
     )
 
 
+def _unused(file: Path | None, section: str) -> Refusal:
+    what = f"the mapping file has no section {section}, which the mode or --precedence asks for"
+    where = f"--cluster-manager-mapping-file={file}"
+    return Refusal(what, where, "add it (docs/cluster-manager.md), or choose another --mode")
+
+
 def _start(context: SourceContext) -> Work:
-    settings = _settings(context.settings)
-    return ClusterManager(settings, context.sink, context.registry, context.clock).run
+    settings = context.settings
+    return ClusterManager(
+        _settings(settings),
+        context.sink,
+        context.registry,
+        context.clock,
+        has_groups=settings.uses(MANAGED),
+        polled=context.polled if settings.polls_fabric else None,
+    ).run
 
 
-ROW = SourceRow(MANAGED, _start)
+ROW = SourceRow(MANAGED, _start, also=lambda settings: settings.polls_fabric)

@@ -27,14 +27,18 @@ class Dump:
     found_at: int = 0
 
     def take(
-        self, content: bytes | Refusal, made_at: int | None = None, *, written_at: int = 0
+        self,
+        content: bytes | FabricDump | Refusal,
+        made_at: int | None = None,
+        *,
+        written_at: int = 0,
     ) -> bool:
         """Take new content; whether another dump counts now.
 
         `made_at` beats the time in the text, which beats `written_at`, that of its file.
         """
         before = self.good
-        found = content if isinstance(content, Refusal) else _parsed(content)
+        found = _parsed(content) if isinstance(content, bytes) else content
         self.refusal = found if isinstance(found, Refusal) else None
         if isinstance(found, Refusal):
             return False

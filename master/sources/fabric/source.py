@@ -1,9 +1,9 @@
-"""The source of fabric dumps: a folder that is watched, and sweeps that named nodes send.
+"""The source of fabric dumps: a watched folder, sweeps of named nodes, a cluster manager's answers.
 
-The last good dump of each name stays: a file that cannot be read or is gone, and a node that sweeps
-no more, take nothing away. Both are warnings of the source, as is a dump that nobody renews any
-more. One that is gone is forgotten once others describe all of its switches, as where each file
-gets a name of its own, or a subnet is swept from another port.
+The last good dump of each name stays: a file that cannot be read or is gone, a node that sweeps
+no more, and a manager that fails take nothing away. They are warnings of the source, as is a dump
+that nobody renews any more. One that is gone is forgotten once others describe all of its switches,
+as where each file gets a name of its own, or a subnet is swept from another port.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from master.sources.fabric.dumps import Dump
+from master.sources.polled import FoundDump, PolledFabric
 from master.sources.row import SourceContext, SourceRow
 from master.sources.workers.sweeps import Sweeps, SweptDump, unpacked
 from master.tree.engine import EventSink, send_event
@@ -30,6 +31,7 @@ from topo.kit.tasks import Work
 from topo.kit.threads import off_loop
 from topo.model.conditions.sources import SourceCondition
 from topo.model.errors import Refusal
+from topo.model.fabric import FabricDump
 from topo.model.forest import SourceWarning
 from topo.model.observation import FABRIC, FabricLoaded, SourceFailed, SourceRecovered, SourceWarned
 from topo.model.wire import MAX_DUMP_BYTES
@@ -51,6 +53,7 @@ class FabricDumps:
     sink: EventSink
     folder: Path
     sweeps: Sweeps
+    polled: PolledFabric
     now: Callable[[], float] = time.time
     """Seconds since 1970, as the files have them."""
     _dumps: dict[str, Dump] = field(default_factory=dict)
@@ -68,7 +71,9 @@ class FabricDumps:
         sent: tuple[str, ...] | None = None
         """The warnings that the master has; None before the first look."""
         while True:
-            changed = await off_loop(partial(self._look, tuple(self.sweeps.dumps())))
+            listed: tuple[SweptDump | FoundDump, ...]
+            listed = (*self.sweeps.dumps(), *self.polled.dumps())
+            changed = await off_loop(partial(self._look, listed))
             before, self._shown = self._shown, dict(self._made_at)
             warnings = tuple(self._warnings())
             if changed:
@@ -92,12 +97,12 @@ class FabricDumps:
     def _has_any(self) -> bool:
         return any(each.good is not None for each in self._dumps.values())
 
-    def _look(self, swept: Sequence[SweptDump]) -> bool:
+    def _look(self, listed: Sequence[SweptDump | FoundDump]) -> bool:
         """Read what changed; whether other dumps count now."""
         there: set[str] = set()
         before = dict(self._made_at)
         changed = self._take_files(there)
-        changed |= self._take_sweeps(swept, there)
+        changed |= self._take_listed(listed, there)
         self._gone = self._dumps.keys() - there
         changed |= self._forget_covered()
         self._made_at = {n: at for n, at in self._made_at.items() if n in self._dumps}
@@ -130,18 +135,18 @@ class FabricDumps:
                 self._made_at[name] = file.written_at_s or self.now()
         return changed
 
-    def _take_sweeps(self, listed: Sequence[SweptDump], there: set[str]) -> bool:
-        """Read the texts that nodes sent, and add the names of all; whether others count now."""
+    def _take_listed(self, listed: Sequence[SweptDump | FoundDump], there: set[str]) -> bool:
+        """Read what nodes and the manager sent, and add all names; whether others count now."""
         changed = False
-        for swept in listed:
-            there.add(swept.name)
-            dump = self._dump(swept.name, "see to its fabric, or sweep from another host")
-            if swept.packed is not None:
-                changed |= dump.take(unpacked(swept.name, swept.packed), swept.found_at)
+        for each in listed:
+            there.add(each.name)
+            dump = self._dump(each.name, "see to its fabric, or ask another host")
+            if (news := _news(each)) is not None:
+                changed |= dump.take(news, each.found_at)
             elif dump.refusal is None:
-                dump.found_at = swept.found_at
+                dump.found_at = each.found_at
             if dump.refusal is None:
-                self._made_at[swept.name] = float(swept.found_at)
+                self._made_at[each.name] = float(each.found_at)
         return changed
 
     def _dump(self, name: str, again: str) -> Dump:
@@ -196,6 +201,9 @@ class FabricDumps:
                 f"write the output of `{ibnetdiscover.COMMAND}` into a file there, "
                 "or name nodes that sweep in --fabric-sweep-nodes"
             )
+            if self.polled.name:
+                what = "; ".join(warnings) or f"{self.polled.name} has not answered yet"
+                fix = "see to the cluster manager, or to its mapping file"
             await send_event(self.sink, SourceFailed(FABRIC, what, fix))
         of_each = SourceWarning.of_each(SourceCondition.DOUBTFUL_FABRIC, warnings)
         await send_event(self.sink, SourceWarned(FABRIC, of_each))
@@ -211,8 +219,15 @@ class _Ages(Collector):
         yield gauge_family("topo_master_fabric_dump_age_seconds", self.dumps.ages_s())
 
 
+def _news(each: SweptDump | FoundDump) -> bytes | FabricDump | Refusal | None:
+    if isinstance(each, FoundDump):
+        return each.news
+    return None if each.packed is None else unpacked(each.name, each.packed)
+
+
 def _start(context: SourceContext) -> Work:
-    dumps = FabricDumps(context.sink, context.settings.fabric_dir, context.sweeps)
+    folder = context.settings.fabric_dir
+    dumps = FabricDumps(context.sink, folder, context.sweeps, context.polled)
     context.registry.register(_Ages(dumps))
     return dumps.run
 

@@ -6,6 +6,7 @@ it reads, and its expressions must yield sound facts from that. Our own contract
 the one that translates nothing.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -15,13 +16,16 @@ from topo.discovery.manager.contract import ManagerAnswer, read_topology, refusa
 from topo.discovery.manager.events import EventPage, read_events
 from topo.discovery.manager.rules import (
     EventsRule,
+    FabricRule,
     LoginAuth,
     ManagerMapping,
     TopologyRule,
     expressions,
 )
 from topo.discovery.manager.translation import map_events, map_health, map_login, map_topology
+from topo.facts.infiniband.dumps import read_dump
 from topo.model.errors import BrokenInvariantError, Refusal
+from topo.model.fabric import FabricDump
 
 MANUAL = "docs/cluster-manager.md"
 
@@ -66,10 +70,20 @@ def understand_events(rule: EventsRule, document: object, asked: str) -> EventPa
     return mapped if isinstance(mapped, Refusal) else read_events(mapped, asked)
 
 
+def understand_fabric(rule: FabricRule, answer: bytes) -> FabricDump | Refusal:
+    """Return the fabric that an answer describes, or what is wrong with it."""
+    return read_dump(answer.decode("utf-8", errors="replace"), rule.format)
+
+
 def _try_samples(mapping: ManagerMapping) -> Iterator[tuple[str, object]]:
     """Return each section that reads an answer, with what it makes of its sample."""
     sample, auth, events, health = mapping.sample, mapping.auth, mapping.events, mapping.health
-    yield "topology", _try_topology(mapping)
+    if mapping.topology is not None:
+        try_topology = partial(_try_topology, mapping, mapping.topology)
+        yield "topology", _try_sample(sample.topology, try_topology)
+    if mapping.fabric is not None:
+        try_fabric = partial(_try_fabric, mapping.fabric)
+        yield "fabric", _try_sample(sample.fabric, try_fabric)
     if events is not None:
         read_page = partial(understand_events, events, asked=sample.events_asked)
         yield "events", _try_sample(sample.events, read_page)
@@ -83,13 +97,20 @@ def _try_sample(document: object, read: Callable[[object], object]) -> object:
     return _NO_SAMPLE if document is None else read(document)
 
 
-def _try_topology(mapping: ManagerMapping) -> ManagerAnswer | Refusal:
+def _try_fabric(rule: FabricRule, sample: object) -> FabricDump | Refusal:
+    text = sample if isinstance(sample, str) else json.dumps(sample)
+    return understand_fabric(rule, text.encode())
+
+
+def _try_topology(
+    mapping: ManagerMapping, rule: TopologyRule, sample: object
+) -> ManagerAnswer | Refusal:
     tried: set[str] = set()
-    answer = understand_topology(mapping.topology, mapping.sample.topology, tried)
+    answer = understand_topology(rule, sample, tried)
     if isinstance(answer, Refusal):
         return answer
-    for where, expression in expressions(mapping.topology, "topology"):
-        if where not in tried and not mapping.topology.is_ours:
+    for where, expression in expressions(rule, "topology"):
+        if where not in tried and not rule.is_ours:
             return Refusal(
                 f"`{expression.text}` finds nothing anywhere",
                 where,
@@ -105,7 +126,7 @@ def _try_topology(mapping: ManagerMapping) -> ManagerAnswer | Refusal:
 
 
 _NO_SAMPLE = Refusal(
-    "there is no such answer to try the expressions on",
+    "there is no such answer to try it on",
     "sample",
     "paste one real answer of the manager there, its secrets replaced",
 )

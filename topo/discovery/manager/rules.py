@@ -4,7 +4,7 @@ Every key here is described in docs/cluster-manager.md.
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from topo.discovery.manager.contract import LOOSE, shown_key
 from topo.discovery.manager.expressions import Compiled, Expression
 from topo.discovery.modes import JoinKey
+from topo.facts.infiniband.dumps import DumpFormat
 from topo.model.nearest import nearest
 
 
@@ -141,10 +142,18 @@ class HealthRule(Closed):
     detail: Compiled | None = None
 
 
+class FabricRule(Closed):
+    """The answer that is a dump of the whole fabric, in a format that needs no translation."""
+
+    path: Path
+    format: DumpFormat
+
+
 class Sample(Closed):
     """One recorded answer for every section of the mapping that reads one."""
 
-    topology: Any
+    topology: Any = None
+    fabric: Any = None
     login: Any = None
     events: Any = None
     events_asked: str = ""
@@ -165,11 +174,20 @@ def expressions(rule: BaseModel, where: str) -> Iterator[tuple[str, Expression]]
 
 
 class ManagerMapping(Closed):
-    """A whole mapping file, its expressions compiled."""
+    """A whole mapping file, its expressions compiled; `topology`, `fabric` or both are read."""
 
     version: Literal[1]
     auth: Annotated[BasicAuth | TokenAuth | LoginAuth, Field(discriminator="kind")]
-    topology: TopologyRule
+    topology: TopologyRule | None = None
+    fabric: FabricRule | None = None
     events: EventsRule | None = None
     health: HealthRule | None = None
     sample: Sample
+
+    @model_validator(mode="after")
+    def _reads_something(self) -> Self:
+        if self.topology is None and (self.fabric is None or self.events is not None):
+            what = "events continue a topology" if self.events else "nothing is read"
+            fix = "add the section topology, or fabric, without events"
+            raise PydanticCustomError("no_topology", "there is no topology: " + what, {"fix": fix})
+        return self
