@@ -2,9 +2,9 @@
 #   docker build --target master -t topo-master .
 #   docker build --target worker -t topo-worker .
 #   docker build --target sweeper -t topo-sweeper .
-# `make image` builds both with buildah. BASE has glibc, and Python >= 3.11 with its venv module.
+# `make image` builds all with buildah. BASE has glibc, and Python >= 3.11 with its venv module.
 ARG BASE=python:3.11-slim-bookworm
-# The stage of this name, or an image of it: `make image` makes that once, for both.
+# The stage of this name, or an image of it: `make image` makes that once, for all.
 ARG WHEELS=wheels
 
 # The lock names every version with its hash. What is no ready wheel is refused, for nothing here has

@@ -209,7 +209,7 @@ bench-schedule: NODES ?= 1000 5000
 bench-schedule: $(STAMP) ## jobs on stock schedulers, until bound, with us and without: NODES="1000 5000"; needs Go
 	$(BIN)/python -m bench $(addprefix schedule-,$(NODES)) $(addprefix podgroups-,$(NODES))
 
-image: ## the images topo-master and topo-worker, with buildah: BASE=image TAG=tag PLATFORM=linux/arm64
+image: ## the images topo-master, topo-worker and topo-sweeper, with buildah: BASE=image TAG=tag PLATFORM=linux/arm64
 	@BASE="$(BASE)" TAG="$(TAG)" PLATFORM="$(PLATFORM)" packaging/build-images
 
 site: $(PUBLISH) ## the pages of docs/ with search, into build/site; ends at a broken link

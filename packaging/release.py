@@ -30,6 +30,7 @@ from sbom import PRODUCT, Component, bom, of_lock, of_root
 ROOT = Path(__file__).parents[1]
 CHART = "helm/supernode-topology"
 IMAGES = ("topo-master", "topo-worker")
+"""Not topo-sweeper: no list of parts would name the files it copies from Debian's packages."""
 NO_IMAGES = "none"
 _DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 
@@ -116,7 +117,7 @@ def _write_chart(source: Path, version: str, to: Path) -> None:
 def _write_images(source: Path, base: str, version: str, to: Path) -> None:
     """Both images, their digests and lists of parts. Needs buildah, and the right to mount."""
     revision = _output("git", "rev-parse", "HEAD").strip()
-    settings = {"BASE": base, "TAG": version, "REVISION": revision}
+    settings = {"BASE": base, "TAG": version, "REVISION": revision, "IMAGES": " ".join(IMAGES)}
     _output("packaging/build-images", cwd=source, **settings)
     digests = []
     for name in IMAGES:

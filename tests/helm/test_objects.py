@@ -230,6 +230,19 @@ def test_only_named_nodes_sweep_and_only_their_containers_have_the_device_files(
     assert "rdma" not in str(worker("fabric-sweep"))
 
 
+def test_metrics_of_sweepers_are_read_through_a_service_of_their_own() -> None:
+    found = golden("fabric-sweep")
+    worn = one(found, "DaemonSet", "topo-sweeper")["spec"]["template"]["metadata"]["labels"]
+    service = one(found, "Service", "topo-sweeper-service")
+    monitor = one(found, "ServiceMonitor", "topo-sweeper")["spec"]
+    policy = one(found, "NetworkPolicy", "topo-sweeper")["spec"]
+    assert service["spec"]["selector"].items() <= worn.items()
+    assert policy["podSelector"]["matchLabels"].items() <= worn.items()
+    sought = monitor["selector"]["matchLabels"]
+    assert sought.items() <= service["metadata"]["labels"].items()
+    assert [each["port"] for each in monitor["endpoints"]] == [service["spec"]["ports"][0]["name"]]
+
+
 def test_without_privilege_a_worker_has_no_capability_either() -> None:
     context = worker("nvlink")["securityContext"]
     assert context["privileged"] is False

@@ -64,7 +64,7 @@ def base_image(stored: Images) -> str:
 
 @pytest.fixture(scope="session")
 def images(stored: Images, base_image: str) -> Images:
-    """Both images, as `make image` builds them: half a GiB of memory."""
+    """The images, as `make image` builds them: half a GiB of memory."""
     words = (f"{ROOT}/packaging/build-images", *stored.folders)
     done = stored.space.ran(*words, BASE=base_image, TAG="test", STORAGE_DRIVER="overlay")
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
@@ -81,3 +81,9 @@ def master(images: Images) -> Container:
 def worker(images: Images) -> Container:
     """A container of the worker's image."""
     return images.container("localhost/topo-worker:test")
+
+
+@pytest.fixture(scope="session")
+def sweeper(images: Images) -> Container:
+    """A container of the image that sweeps a fabric."""
+    return images.container("localhost/topo-sweeper:test")

@@ -121,6 +121,15 @@ async def test_the_worker_reports_to_the_master(
                 await process.wait()
 
 
+def test_the_sweeper_has_the_program_and_the_worker_that_runs_it(sweeper: Container) -> None:
+    """With each library that the program loads, and without the package's perl."""
+    asked = sweeper.ran("ibnetdiscover", "--help")
+    assert "Usage: ibnetdiscover" in asked.stderr
+    assert sweeper.config["Entrypoint"] == ["topo-worker"]
+    assert sweeper.ran("topo-worker", "--sweep-interval=nothing").returncode == 2
+    assert shutil.which("ibstat", path=str(sweeper.root / "usr/sbin")) is None
+
+
 @pytest.mark.parametrize("name", ["master", "worker"])
 def test_nothing_in_an_image_compiles_or_installs(
     name: str, request: pytest.FixtureRequest

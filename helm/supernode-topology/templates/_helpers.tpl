@@ -160,6 +160,13 @@ true
 {{- end }}
 
 {{/*
+The programs that report to the masters, as words.
+*/}}
+{{- define "topo.reporters" -}}
+{{- compact (list (and (include "topo.workers" .) "topo-worker") (and (include "topo.sweepers" .) "topo-sweeper")) | join " " -}}
+{{- end }}
+
+{{/*
 The credentials as the Secret holds them: base64 of the value without the end of line that
 `echo metax | base64` puts inside. Never shown in an error: it may be a password.
 (list "clusterManagerUser" .Values.topoDiscovery.switchbox.clusterManagerUser)
