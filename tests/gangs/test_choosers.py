@@ -138,6 +138,20 @@ def test_a_leader_goes_to_the_rack_where_the_places_of_its_workers_are_kept() ->
     assert [len(homes) for homes in sets.groups(A).values()] == [1, 1]
 
 
+def test_a_leader_that_its_scheduler_binds_nowhere_is_told_with_why() -> None:
+    sets = Sets(racks(2))
+    leader = Leader.over(sets)
+    sets.ask(A, 4)
+    leader.settle()
+    sets.leaders[A] = replace(sets.leaders[A], node=None, unscheduled="0/4 nodes: too few CPUs")
+    leader.settle()
+    found = leader.gangs.status(A)
+    assert found is not None
+    assert found.state is GangState.OPENED
+    assert found.text == "a-leader goes to the domain of the others: 0/4 nodes: too few CPUs"
+    assert sum(sets.racks(A).values()) == 32
+
+
 def test_a_leader_that_waits_for_another_gate_is_not_planned() -> None:
     sets = Sets(racks(2))
     leader = Leader.over(sets)
