@@ -1,11 +1,13 @@
 """Questions of a scheduler about one pod, with the names of 5,000 nodes, over HTTP."""
 
 import asyncio
+import gc
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from typing import Any, Generic, TypeVar
 
 import orjson
@@ -41,6 +43,7 @@ from master.settings.extender import QUOTA_KEY
 from master.sources.kubernetes.pods import PodParser
 from topo.gangs.annotation_keys import COMPLETION_INDEX, AnnotationKeys
 from topo.gangs.terms import Way
+from topo.kit.process.collector import collect_often, freeze_startup
 from topo.kit.tasks import Site, start
 from topo.model.cluster import ClusterNode
 from topo.model.ids import NodeName
@@ -48,17 +51,20 @@ from topo.placement.booking.holds import Limits
 from topo.placement.job.policy import Policy
 from topo.shared_cards.cards import Amount, Card, CardBook, CardShare
 from topo.shared_cards.families import VOLCANO
+from topo.shared_cards.scores import KEPT_REQUESTS
 
-GPU = "metax-tech.com/gpu"
+GPU, MEMORY = "metax-tech.com/gpu", "volcano.sh/vgpu-memory"
 T = TypeVar("T", bound=KubeObject)
 Limited = Mapping[str, str]
 _WHOLE: Limited = {GPU: "8"}
 _SHARED: Limited = {
     "volcano.sh/vgpu-number": "1",
     "volcano.sh/vgpu-cores": "30",
-    "volcano.sh/vgpu-memory": "4096",
+    MEMORY: "4096",
 }
 _CARDS, _CHANGE_S, _SEED = 8, 0.01, 1
+_SIZES = range(4096, 4096 + 4 * KEPT_REQUESTS)
+"""MiB that pods ask for one after the other: so many that no question is like one that is kept."""
 _NODES = 5_000
 _WARM_UP = 50
 _BUDGET_MS = 5.0
@@ -81,28 +87,30 @@ class _Listed(Generic[T]):
 def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     """What a scheduler waits for at each pod of a group."""
     nodes = min(_NODES, scale.nodes)
-    for call, limits in (
-        ("filter", _WHOLE),
-        ("prioritize", _WHOLE),
-        ("prioritize", _SHARED),
-        ("predicates", _WHOLE),
+    changing = f"; nodes of {_CARDS} cards, of which one in {_CHANGE_S * 1000:.0f} ms changes"
+    for call, pods, said, more in (
+        ("filter", [_WHOLE], "", ""),
+        ("prioritize", [_WHOLE], "", ""),
+        ("prioritize", [_SHARED], ", a pod of a part of a card", changing),
+        (
+            "prioritize",
+            [{**_SHARED, MEMORY: str(size)} for size in _SIZES],
+            ", a pod of a part of a card as no pod before",
+            changing,
+        ),
+        ("predicates", [_WHOLE], "", ""),
     ):
-        what = f"{call}, {nodes:,} names of nodes"
-        if limits is _SHARED:
-            what += ", a pod of a part of a card"
+        what = f"{call}, {nodes:,} names of nodes{said}"
         progress(f"{scale.churn_calls} questions {what}")
-        samples = uvloop.run(_served(call, limits, nodes, scale.churn_calls))
+        samples = uvloop.run(_served(call, pods, nodes, scale.churn_calls))
         note = "names in and out, one kept connection; from the first byte sent to the answer read"
-        if limits is _SHARED:
-            note += f"; nodes of {_CARDS} cards, of which one in {_CHANGE_S * 1000:.0f} ms changes"
         name = f"POST /scheduler/{what}: p99 latency"
-        yield Figure(name, p99(samples), "ms", at_most(_BUDGET_MS), note)
+        yield Figure(name, p99(samples), "ms", at_most(_BUDGET_MS), note + more)
 
 
-async def _served(call: str, limits: Limited, nodes: int, calls: int) -> Sequence[float]:
+async def _served(call: str, pods: Sequence[Limited], nodes: int, calls: int) -> Sequence[float]:
     names = [f"node-{number}" for number in range(nodes)]
-    pod = _pod(limits)
-    extender, plans, cards = _extender(names, pod)
+    extender, plans, cards = _extender(names, _pod(pods[0]))
     site = Site(
         app=extender_app(extender),
         port=0,
@@ -111,13 +119,20 @@ async def _served(call: str, limits: Limited, nodes: int, calls: int) -> Sequenc
         drain_s=0.1,
     )
     async with AsyncExitStack() as stack:
+        stack.callback(gc.set_threshold, *gc.get_threshold())
+        stack.callback(gc.unfreeze)
+        freeze_startup()  # as a master does, which collects by the clock from then on
         plan = asyncio.ensure_future(plans.run())
         stack.callback(plan.cancel)
         change = asyncio.ensure_future(_change(cards, names))
         stack.callback(change.cancel)
+        collection = asyncio.ensure_future(collect_often())
+        stack.callback(collection.cancel)
         ((_, port),) = await start(site, stack)
-        content = orjson.dumps({"Pod": pod, "NodeNames": names})
-        return await asyncio.to_thread(in_child, asked, port, call, content, calls)
+        # kube-scheduler looks at nodes in parallel, so their names come in no order.
+        shuffled = random.Random(_SEED).sample(names, len(names))
+        contents = [orjson.dumps({"Pod": _pod(each), "NodeNames": shuffled}) for each in pods]
+        return await asyncio.to_thread(in_child, asked, port, call, contents, calls)
 
 
 async def _change(cards: CardBook, names: Sequence[str]) -> None:
@@ -180,15 +195,15 @@ def _extender(
     return extender, plans, state.cards
 
 
-def asked(port: int, call: str, content: bytes, calls: int) -> Sequence[float]:
+def asked(port: int, call: str, contents: Sequence[bytes], calls: int) -> Sequence[float]:
     """The time of each call in milliseconds; raises `CannotRunError` for another answer."""
-    return uvloop.run(_asked(port, call, content, calls))
+    return uvloop.run(_asked(port, call, contents, calls))
 
 
-async def _asked(port: int, call: str, content: bytes, calls: int) -> Sequence[float]:
+async def _asked(port: int, call: str, contents: Sequence[bytes], calls: int) -> Sequence[float]:
     url, samples = f"http://{LOOPBACK}:{port}/scheduler/{call}", []
     async with ClientSession(connector=TCPConnector(limit=1)) as session:
-        for _ in range(calls + _WARM_UP):
+        for content in islice(cycle(contents), calls + _WARM_UP):
             began_s = time.perf_counter()
             async with session.post(url, data=content) as answer:
                 said = await answer.read()
@@ -202,7 +217,7 @@ def _pod(limits: Limited) -> dict[str, Any]:
     """The first pod of an Indexed Job of pairs, as kube-scheduler sends it."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-1"}
     resources = {"limits": limits, "requests": limits}
-    annotations = {_KEYS.size: "8"} if limits is _WHOLE else {}
+    annotations = {_KEYS.size: "8"} if GPU in limits else {}
     return {
         "metadata": {
             "name": "train-0",

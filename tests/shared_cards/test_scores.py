@@ -72,7 +72,7 @@ class Questions(RuleBasedStateMachine):
 
     @invariant()
     def few_requests_are_kept(self) -> None:
-        assert len(self.kept._orders) <= KEPT_REQUESTS
+        assert len(self.kept._kept) <= KEPT_REQUESTS
 
 
 TestQuestions = Questions.TestCase
@@ -84,4 +84,4 @@ def test_only_the_last_requests_are_kept() -> None:
     for cores in range(1, 100):
         request = CardRequest(FAMILIES[0], 1, Amount(1, cores, 1))
         assert kept.scores(request, ["a"], book.snapshot()) == [10]
-    assert len(kept._orders) == KEPT_REQUESTS
+    assert len(kept._kept) == KEPT_REQUESTS
