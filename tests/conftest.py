@@ -6,6 +6,7 @@ or logged is searched for what was heard.
 """
 
 import asyncio
+import gc
 import os
 import re
 import sys
@@ -120,6 +121,21 @@ def pytest_configure() -> None:
     end_by_ctrl_c()
     for name in ("KUBERNETES_SERVICE_HOST", "COLUMNS", "LINES"):
         os.environ.pop(name, None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Looks for no garbage in what collecting makes: ten thousand tests, which stay.
+
+    Each full collection would visit all of them, then and in the run.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(25_000)
+        gc.enable()
 
 
 @cache

@@ -52,7 +52,6 @@ async def test_what_a_process_has_grown_by_is_kept_once_and_not_looked_at_again(
         assert len(held) == collector.GROWN_BLOCKS // _MADE
     finally:
         looking.cancel()
-        gc.unfreeze()
         gc.set_threshold(*threshold)
 
 
