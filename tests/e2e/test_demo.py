@@ -49,13 +49,12 @@ def test_the_document_is_the_vendors_and_true(demo: RunningDemo) -> None:
 
 
 def test_a_cut_is_seen_and_so_is_its_end(demo: RunningDemo) -> None:
-    """Three rounds. How soon it is seen is exact in tests/worker/test_agent.py."""
-    for _ in range(3):
-        assert demo.topo("demo", "cut", "node-sample3").returncode == 0
-        eventually(lambda: _shows(demo, "✗ node-sample3  NotReady", "remote 1"))
-        assert demo.topo("doctor").returncode == 1
-        assert demo.topo("demo", "heal").stdout == "2 healed\n"
-        eventually(demo.is_ready)
+    """How soon it is seen is exact in tests/worker/test_agent.py; tests/chaos cuts many times."""
+    assert demo.topo("demo", "cut", "node-sample3").returncode == 0
+    eventually(lambda: _shows(demo, "✗ node-sample3  NotReady", "remote 1"))
+    assert demo.topo("doctor").returncode == 1
+    assert demo.topo("demo", "heal").stdout == "2 healed\n"
+    eventually(demo.is_ready)
     eventually(lambda: "node-sample3  Ready → NotReady" in demo.text)
     eventually(lambda: demo.topo("doctor").returncode == 0)
 
@@ -137,8 +136,8 @@ def test_whatever_is_killed_in_whatever_order_the_tree_comes_back_and_never_lies
 
 
 def test_no_kill_of_a_process_makes_a_node_not_ready(demo: RunningDemo) -> None:
-    """The master, the manager and workers in turn; `python -m tests.e2e.kills` does it longer."""
-    kills = list(kill_in_turn(demo, kills=8, seed=9))
+    """The master and others in turn; `python -m tests.e2e.kills` does it longer."""
+    kills = list(kill_in_turn(demo, kills=4, seed=9))
     assert {kill.victim for kill in kills} >= {"topo-master"}
     assert not [kill for kill in kills if kill.not_ready]
 
@@ -236,7 +235,13 @@ def test_taken_ports_are_named_and_others_are_used(start: Start) -> None:
         assert "switchbox-sample1" in demo.topo("tree").stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(signal.SIGINT, signal.SIGKILL),
+        *(pytest.param(each, marks=pytest.mark.deep) for each in (signal.SIGTERM, signal.SIGHUP)),
+    ],
+)
 def test_however_the_demo_ends_no_process_is_left(
     own_demo: RunningDemo, number: signal.Signals
 ) -> None:

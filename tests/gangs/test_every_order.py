@@ -44,15 +44,16 @@ TWO_WRITERS = [Setting(2, 2, binding) for binding in Binding]
 FOREIGN_POD = [Setting(2, 2, Binding.WHOLE, takes=(0,), second=False)]
 OVER_OTHERS = [Setting(2, 1, Binding.WHOLE, takes=(0,), second=False, over=True)]
 LARGER = [
-    Setting(2, 1, Binding.PIECEMEAL, takes=(0,), second=False, over=True),
     Setting(2, 2, Binding.WHOLE, takes=(0,)),
-    Setting(2, 2, Binding.PIECEMEAL, takes=(0,), second=False),
     Setting(2, 2, Binding.POD_GROUP, takes=(0,), second=False),
-    Setting(4, 3, Binding.POD_GROUP, takes=(0,), second=False),
     Setting(4, 3, Binding.WHOLE, takes=(0,), second=False),
 ]
-
-LARGEST = Setting(2, 1, Binding.WHOLE, takes=(0,), over=True)
+LARGEST = [
+    Setting(2, 1, Binding.PIECEMEAL, takes=(0,), second=False, over=True),
+    Setting(2, 1, Binding.WHOLE, takes=(0,), over=True),
+    Setting(2, 2, Binding.PIECEMEAL, takes=(0,), second=False),
+    Setting(4, 3, Binding.POD_GROUP, takes=(0,), second=False),
+]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ LARGEST = Setting(2, 1, Binding.WHOLE, takes=(0,), over=True)
         *FOREIGN_POD,
         *OVER_OTHERS,
         *(pytest.param(each, marks=pytest.mark.slow) for each in LARGER),
-        pytest.param(LARGEST, marks=pytest.mark.deep),
+        *(pytest.param(each, marks=pytest.mark.deep) for each in LARGEST),
     ],
     ids=lambda setting: (
         f"{setting.pods}-{setting.dragonflies}-{setting.binding}-{setting.second}-{setting.over}"

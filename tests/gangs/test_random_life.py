@@ -241,8 +241,7 @@ with the hold of a plan that waits for evictions; a label that a dead leader sen
         *range(ELASTIC, ELASTIC + 25),
         *range(GROUPED, GROUPED + 25),
         *FOUND,
-        *(pytest.param(each, marks=pytest.mark.slow) for each in range(25, 100)),
-        *(pytest.param(each, marks=pytest.mark.deep) for each in range(100, 500)),
+        *(pytest.param(each, marks=pytest.mark.deep) for each in range(25, 500)),
     ],
 )
 def test_whatever_happens_groups_stay_whole_and_all_is_given_back(seed: int) -> None:

@@ -216,6 +216,10 @@ def other_value(path: str, said: dict[str, Any]) -> object:
     return not value_at(path) if said["type"] == "boolean" else CHANGED[said["type"]]
 
 
+_OF_MOST_VALUES = ("vendor", "auto", "extender", "fabric-sweep", "monitoring")
+"""The renderings in which 125 of 131 values change something, tried first."""
+
+
 @pytest.mark.parametrize("path", [path for path, _ in leaves(schema()) if path != "global"])
 def test_every_value_changes_something(helm: Path, path: str) -> None:
     """In one of the kept renderings at least: a value that changes none is dead."""
@@ -223,7 +227,7 @@ def test_every_value_changes_something(helm: Path, path: str) -> None:
     way = "--set-string" if isinstance(value, str) else "--set-json"  # of two ways, that of VENDOR
     change = (way, f"{path}={value if isinstance(value, str) else json.dumps(value)}")
     told = ""
-    for case in ("auto", "vendor", *sorted(set(cases()) - {"auto", "vendor"})):
+    for case in (*_OF_MOST_VALUES, *sorted(set(cases()) - set(_OF_MOST_VALUES))):
         done = template(helm, *cases()[case], *change)
         if done.returncode == 0 and done.stdout != (GOLDEN / f"{case}.yaml").read_text():
             return

@@ -85,7 +85,7 @@ class Large:
     nodes: int
 
 
-@pytest.fixture(scope="module", params=[1_000, 10_000])
+@pytest.fixture(scope="module", params=[pytest.param(1_000, marks=pytest.mark.deep), 10_000])
 def large(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Large]:

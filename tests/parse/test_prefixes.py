@@ -1,6 +1,7 @@
 """An output with something around it is read exactly as the plain one, or refused."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,14 @@ OURS = OWN | PIECES | WHOLE
 MATRIX = texts.tabbed(texts.islands(8, 4, inside="NV18")) + texts.nvidia_legend()
 WITH_WHO = [k.name for k in prefixes.KINDS if "who" in k.pattern.groupindex]
 NESTED_WHO = ("kubectl --prefix --timestamps", "compose -t", "pdsh of kubectl logs")
+OF_TWO_HOSTS = pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param(*pair, marks=[pytest.mark.deep] if number % 3 else [])
+        for number, pair in enumerate(product((*WITH_WHO, *NESTED_WHO), OURS))
+    ],
+)
+"""Each kind around a third of the outputs, and all of them in `make test-deep`."""
 
 
 def test_every_kind_has_its_builder():
@@ -114,8 +123,7 @@ def test_blanks_at_the_ends_of_lines_may_be_gone(kind):
     assert parse(trimmed) == parse(MATRIX)
 
 
-@pytest.mark.parametrize("kind", [*WITH_WHO, *NESTED_WHO])
-@pytest.mark.parametrize("name", OURS)
+@OF_TWO_HOSTS
 def test_the_lines_of_two_hosts_are_never_one_output(kind, name):
     """Equal outputs of two hosts would pass for one; the refusal says whose lines these are."""
     for text in prefixed.mixed(OURS[name], OURS[name], kind):
@@ -124,8 +132,7 @@ def test_the_lines_of_two_hosts_are_never_one_output(kind, name):
             assert refusal.fix == "give the lines of one of them"
 
 
-@pytest.mark.parametrize("kind", [*WITH_WHO, *NESTED_WHO])
-@pytest.mark.parametrize("name", OURS)
+@OF_TWO_HOSTS
 def test_a_log_of_two_hosts_holds_their_outputs_or_is_refused_as_mixed(kind, name):
     """One after the other they may be told apart; a piece is never another machine."""
     by_line, by_host = prefixed.mixed(OURS[name], OURS[name], kind)

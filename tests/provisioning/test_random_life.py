@@ -142,11 +142,7 @@ def lived(seed: int, requests: int, *, forgets: bool = False) -> Life:
     return life
 
 
-SEEDS = (
-    0,
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2)),
-    *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(3, 10)),
-)
+SEEDS = (0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 10)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -138,19 +138,23 @@ async def test_while_it_is_imported(
         assert await process.ended(number) == (0, "", "")
 
 
+def _deep(package: str, *flags: str) -> object:
+    return pytest.param(package, list(flags), marks=pytest.mark.deep)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "flags"),
     [
         ("master", ["--worker-token-file={}"]),
-        ("master", ["--api-token-file={}"]),
         ("master", ["--tls-cert={}", "--tls-key={}"]),
-        ("master", ["--config-file={}"]),
         ("master", ["--mode=dragonfly", "--state-file={}"]),
-        ("master", [*MANAGED, "--cluster-manager-mapping-file={}"]),
-        ("master", [*MANAGED, "--cluster-manager-ca-file={}"]),
         ("worker", ["--token-file={}", "--replay={recording}"]),
-        ("worker", ["--server-tls", "--tls-ca={}", "--replay={recording}"]),
+        _deep("master", "--api-token-file={}"),
+        _deep("master", "--config-file={}"),
+        _deep("master", *MANAGED, "--cluster-manager-mapping-file={}"),
+        _deep("master", *MANAGED, "--cluster-manager-ca-file={}"),
+        _deep("worker", "--server-tls", "--tls-ca={}", "--replay={recording}"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[-1].partition("=")[0],
 )
@@ -217,20 +221,19 @@ async def test_a_second_signal_ends_a_service_that_hangs_in_its_end() -> None:
         assert (code, complaint) == (128 + signal.SIGTERM, "")
 
 
-FIFO_AT_START = [
-    ("master", ["--worker-token-file={}"]),
-    ("master", ["--api-token-file={}"]),
-    ("master", ["--tls-cert={}", "--tls-key={}"]),
-    ("master", [*MANAGED, "--cluster-manager-mapping-file={}"]),
-    ("master", [*MANAGED, "--cluster-manager-ca-file={}"]),
-    ("master", ["--log-file={}"]),
-    ("worker", ["--log-file={}"]),
-]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("package", "flags"), FIFO_AT_START, ids=[f"{p} {f[-1]}" for p, f in FIFO_AT_START]
+    ("package", "flags"),
+    [
+        ("master", ["--worker-token-file={}"]),
+        ("master", ["--tls-cert={}", "--tls-key={}"]),
+        ("worker", ["--log-file={}"]),
+        _deep("master", "--api-token-file={}"),
+        _deep("master", *MANAGED, "--cluster-manager-mapping-file={}"),
+        _deep("master", *MANAGED, "--cluster-manager-ca-file={}"),
+        _deep("master", "--log-file={}"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[-1].partition("=")[0],
 )
 async def test_a_fifo_in_the_place_of_a_file_is_refused_by_name(
     package: str, flags: list[str], tmp_path: Path

@@ -288,7 +288,7 @@ async def lived(seconds: float, seed: int, home: Path) -> None:
             await agree(master, cluster)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep)])
 async def test_after_some_minutes_what_is_free_is_what_another_client_counts(
     seed: int, tmp_path: Path
 ) -> None:

@@ -27,7 +27,10 @@ FLAGS = (
     "--cluster-manager-insecure",
 )
 SEEDS = [range(start, start + 50) for start in range(0, 400, 50)]
-STARTS = [range(start, start + 10) for start in range(0, 160, 10)]
+STARTS = [
+    pytest.param(range(start, start + 10), marks=[pytest.mark.deep] if start >= 80 else [])
+    for start in range(0, 160, 10)
+]
 NOW = ClockReading("boot", 10.0, 1.8e9)
 PATHS = (
     "/node_group",
