@@ -96,14 +96,14 @@ e2e: $(STAMP) $(PUBLISH) ## on the real API server, scheduler, helm and Chromium
 	@$(BUILT_PROGRAMS)
 	$(ON_CLUSTERS) -m "e2e and not deep" -n 4 --dist loadfile --no-loadscope-reorder $(E2E)
 
-# The demos, of which one runs at a time, leave half of a core to the others.
+# Four at a time left a quarter of two cores idle: the demos run one at a time, and others wait for leases.
 test-long: $(STAMP) $(PUBLISH) ## test-slow and e2e in one run, which takes less than one after the other
 	@$(BUILT_PROGRAMS)
-	$(ON_CLUSTERS) -m "(slow or e2e) and not deep" -n 4 --dist loadfile --no-loadscope-reorder $(LONG)
+	$(ON_CLUSTERS) -m "(slow or e2e) and not deep" -n 5 --dist loadfile --no-loadscope-reorder $(LONG)
 
 e2e-oldest: $(STAMP) ## a part of e2e on the oldest Kubernetes that the chart takes; needs Go, at first 5 minutes
 	@if command -v go >/dev/null; then TOPO_E2E_KUBERNETES=oldest $(BIN)/python -m tests.e2e.controlplane.programs; fi
-	TOPO_E2E_KUBERNETES=oldest $(ON_CLUSTERS) -m "e2e and not deep" -n 2 --dist loadfile -k "not (whole_fit and volcano)" $(OLDEST)
+	TOPO_E2E_KUBERNETES=oldest $(ON_CLUSTERS) -m "e2e and not deep" -k "not (whole_fit and volcano)" $(OLDEST)
 
 # The harness needs no more than the product does, so that trying it installs no tools of tests.
 cluster: $(RUNTIME) ## a real control plane with the chart installed, to try kubectl on; needs Go
@@ -167,10 +167,11 @@ chaos-elected: $(STAMP) ## two elected masters under faults on a real API server
 oracle: $(STAMP) ## placements beside the best that CP-SAT finds: 400 + 400 instances
 	$(PYTEST) -n 2 -m deep -rP tests/placement/test_oracle.py
 
+# Two minutes of a core: in CI beside tests of services, which it gives way to.
 lint: $(STAMP) page ## ruff, mypy strict, the layer contracts, the page's types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	nice $(BIN)/mypy
 	$(BIN)/lint-imports
 
 page: $(PAGE)/node_modules ## types and layout of the page in master/web/page; needs npm
