@@ -102,28 +102,48 @@ def test_a_leaf_across_the_vendors_switchboxes_dies_as_one_finding_with_its_jobs
     state = discovery(Mode.SWITCHBOX, precedence=(CLUSTER_MANAGER, FABRIC), beat_s=1e6)
     state.advance(0.0, ManagerReported(managed(boxes)), dumped(built.text()))
 
+    peer = {one: other for pair in pairs for one, other in (pair, pair[::-1])}
+
     def hear(now_s: float, down: Collection[str] = ()) -> None:
         for at_s in (now_s, now_s + 0.2, now_s + 0.4):
-            told = (spoken(name, of, down=down) for name, of in built.adapters.items())
+            told = (
+                spoken(name, of, down=down, peers=[peer[name]])
+                for name, of in built.adapters.items()
+            )
             state.advance(at_s, *told)
 
+    def wrong(now_s: float) -> list[Finding]:
+        return [each for each in findings(state, now_s) if each.code != "source-old"]
+
     hear(0.0)
-    before = not_ready(state)
-    hear(QUIET_S, [guid for name in LEAVES["leaf-1"] for guid in built.adapters[name]])
+    assert (not_ready(state), wrong(1.0)) == (set(), [])
+    dead = LEAVES["leaf-1"]
+    below = [guid for name in dead for guid in built.adapters[name]]
+    hear(QUIET_S, below)
+    (found,) = wrong(QUIET_S + 1)
+    assert found.what.startswith("no port of the fabric is up: mlx5_0 to ib-su2-leaf-01 is down")
+    assert (found.code, found.subjects, len(found.jobs)) == ("uplinks-down", (*dead,), 40)
+    assert not_ready(state) == set(dead), "no job over several dragonflies could run there"
     state.advance(QUIET_S + 4, Ticked())
-    (found,) = [each for each in findings(state, QUIET_S + 10) if each.jobs]
+    (found,) = wrong(QUIET_S + 10)
     assert found.what.startswith("40 of 40 nodes at ib-su2-leaf-01 have links there")
-    assert (found.subjects, len(found.jobs)) == (("ib-su2-leaf-01", *LEAVES["leaf-1"]), 40)
-    assert not_ready(state) == before
-    codes = [each.code for each in findings(state, QUIET_S + 10)]
+    assert "; 40 nodes of these have no port of the fabric up; 40 jobs run there" in found.what
+    assert (found.subjects, len(found.jobs)) == (("ib-su2-leaf-01", *dead), 40)
     whole = built.text()
-    for name in LEAVES["leaf-1"]:
-        built.fabric.cut(built.adapters[name][0])
-    state.advance(QUIET_S + 30, dumped(built.text()))
-    assert [each.code for each in findings(state, QUIET_S + 40)] == codes, "the next dump"
+    for guid in below:
+        built.fabric.cut(guid)
+    lacking = dumped(built.text())
+    state.advance(QUIET_S + 30, lacking)
+    assert [each.what for each in wrong(QUIET_S + 40)] == [found.what], "the next dump"
+    memory, state = state.persistent_state(), state.fresh()
+    state.restore(memory, 1.0, QUIET_S + 41)
+    state.advance(QUIET_S + 42, ManagerReported(managed(boxes)), lacking)
+    hear(QUIET_S + 43, below)
+    assert [each.what for each in wrong(QUIET_S + 44)] == [found.what], "another master"
+    assert not_ready(state) == set(dead)
     state.advance(QUIET_S + 50, dumped(whole))
     hear(QUIET_S + 60)
-    assert not [each for each in findings(state, QUIET_S + 70) if "suspected" in each.code]
+    assert (not_ready(state), wrong(QUIET_S + 70)) == (set(), [])
 
 
 def test_a_switch_that_dies_again_the_same_day_is_the_suspect_and_not_its_nodes() -> None:

@@ -39,14 +39,19 @@ def listed(hosts: Iterable[str]) -> ClusterNodesListed:
 
 
 def spoken(
-    host: str, guids: Sequence[str], *, named: str = "", down: Collection[str] = ()
+    host: str,
+    guids: Sequence[str],
+    *,
+    named: str = "",
+    down: Collection[str] = (),
+    peers: Iterable[str] = (),
 ) -> WorkerReported:
     """The event of a worker that reports these adapters; `named`: its node has another name."""
     ports = tuple(
         NetworkPort(f"mlx5_{n}", 1, up=guid not in down, node_guid=fours(guid))
         for n, guid in enumerate(guids)
     )
-    return WorkerReported(replace(facts(named or host), nics=ports))
+    return WorkerReported(replace(facts(named or host, peers), nics=ports))
 
 
 def fours(guid: str) -> str:

@@ -63,13 +63,26 @@ def causes(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     yield from _clones(cases)
     yield from _machines_without_workers(document, cases)
     yield from _servers_without_workers(document, cases)
-    for switch in cases.of(ConflictCondition.SUSPECTED_TOGETHER):
-        # No later dump has adapters behind a switch that died.
-        cases.forgive(switch.subjects, ConflictCondition.FABRIC_NODE_VANISHED)
+    _dead_switches(cases)
     failed = list(failed_groups(document, cases))
     yield from failed
     yield from _cut_cables(document, cases, {name for each in failed for name in each.subjects})
     yield from _no_gpus(document)
+
+
+def _dead_switches(cases: Cases) -> None:
+    """Take what follows from switches that died, and of nodes without another port, into one case.
+
+    No later dump has adapters behind such a switch. Where nobody knows that it is a switch (in the
+    first minutes, after a restart), the nodes without any port of the fabric are the case.
+    """
+    for switch in cases.take(ConflictCondition.SUSPECTED_TOGETHER):
+        cases.forgive(switch.subjects, ConflictCondition.FABRIC_NODE_VANISHED)
+        dark = subjects(cases.forgive(switch.subjects, NodeCondition.UPLINKS_DOWN))
+        words = f"; {number(dark, 'node')} of these have no port of the fabric up" if dark else ""
+        cases.left.append(switch._replace(text=switch.text + words))
+    dark = subjects(cases.of(NodeCondition.UPLINKS_DOWN))
+    cases.forgive(dark, ConflictCondition.FABRIC_NODE_VANISHED, ConflictCondition.LINK_SUSPECTED)
 
 
 def _finding(case: Case, names: Sequence[str], what: str, since_s: float | None) -> Finding:

@@ -41,6 +41,7 @@ _FOLLOWS = (
     ConflictCondition.LINK_DEGRADED,
     ConflictCondition.LINK_SUSPECTED,
     ConflictCondition.SUSPECTED_TOGETHER,
+    NodeCondition.UPLINKS_DOWN,
 )
 
 

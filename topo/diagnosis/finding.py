@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 from topo.model.conditions.condition import Condition, Severity
 from topo.model.conditions.doctor import ServiceCondition
-from topo.model.conditions.tree import ConflictCondition
+from topo.model.conditions.tree import ConflictCondition, NodeCondition
 from topo.model.rest.findings import FindingDocument
 
 _NAMED = 8
@@ -72,6 +72,7 @@ WITH_JOBS = frozenset(
         ServiceCondition.FAILED_TOGETHER,
         ConflictCondition.LINK_SUSPECTED,
         ConflictCondition.SUSPECTED_TOGETHER,
+        NodeCondition.UPLINKS_DOWN,
     }
 )
 """Findings about nodes with pods that run on, and may die of what is found."""

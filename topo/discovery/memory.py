@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from topo.discovery.groups.fabric.uplinks import GoneCable
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.naming import NameRecord
 from topo.discovery.modes import DiscoverySettings
@@ -30,6 +31,7 @@ class Memory:
     label_family: str = ""
     fabric: tuple[tuple[NodeName, tuple[tuple[Kind, GroupName], ...]], ...] = ()
     suspicions: SuspicionMemory | None = None
+    gone_cables: tuple[GoneCable, ...] = ()
 
 
 def membership_of(memory: Memory, settings: DiscoverySettings) -> Membership:
@@ -38,7 +40,9 @@ def membership_of(memory: Memory, settings: DiscoverySettings) -> Membership:
         node: tuple(PathGroup(kind, name, name, FABRIC) for kind, name in groups)
         for node, groups in memory.fabric
     }
-    return Membership(settings, memory.names, memory.label_family, paths)
+    membership = Membership(settings, memory.names, memory.label_family, paths)
+    membership.fabric.uplinks.restore(memory.gone_cables)
+    return membership
 
 
 def memory_of(
@@ -64,6 +68,7 @@ def memory_of(
         ),
         label_family=labelled.followed,
         suspicions=suspicions,
+        gone_cables=membership.fabric.uplinks.gone(),
         fabric=tuple(
             (node, tuple((group.kind, group.name) for group in path))
             for node, path in sorted(membership.fabric.paths.items())

@@ -307,6 +307,7 @@ class Discovery:
         moved, fabric = self._membership.settle_fabric(now_s), self._membership.fabric
         if moved is not None:
             marks.moved |= moved
+            marks.judged |= self._workers.recable(fabric.uplinks.take_recabled())
             self._conflicts.put(Topic.FABRIC, conflicts.of_fabric(self._membership))
             self._sources.set_reading(said.FABRIC, fabric.detail, fabric.doubts)
 

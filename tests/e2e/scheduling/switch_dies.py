@@ -4,7 +4,8 @@
 switchbox dies: the optical ports of its nodes are down, and its cluster manager has all of its
 machines NotReady. Then, once ports have been up for long enough to count, an InfiniBand leaf, at
 which sixteen dragonflies have one node each. Told is after how long everything that users read
-says so, by the real clock; what is wrong is told by name, and ends the run with 1.
+says so, by the real clock; what is wrong is told by name, and ends the run with 1. New jobs go
+beside it, the one for which only nodes below it are left waits, and goes there when it is back.
 """
 
 import argparse
@@ -89,20 +90,35 @@ class Bed:
             for pod in await self.api.items(PODS)
         }
 
-    async def create(self, *jobs: str) -> None:
-        """Jobs of two pods of 8 GPUs in one group; returns when their pods run."""
-        for job in jobs:
-            spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed"}
-            spec |= {"template": template(Stamp(2, 0, 2), 16)}
-            await self.api.create(BATCH_JOBS, {"metadata": {"name": job}, "spec": spec})
+    async def make(self, job: str) -> None:
+        """A job of two pods of 8 GPUs in one group."""
+        spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed"}
+        spec |= {"template": template(Stamp(2, 0, 2), 16)}
+        await self.api.create(BATCH_JOBS, {"metadata": {"name": job}, "spec": spec})
 
-        async def run() -> bool:
+    async def run(self, *jobs: str) -> set[str]:
+        """Returns the nodes of these jobs when their pods run."""
+
+        async def do_run() -> bool:
             found = (await self.pods()).values()
             return sum(job in jobs and phase == "Running" for job, _, phase, _ in found) == (
                 2 * len(jobs)
             )
 
-        await until(run)
+        await until(do_run)
+        return {node for job, node, *_ in (await self.pods()).values() if job in jobs}
+
+    async def create(self, *jobs: str) -> set[str]:
+        """Such jobs; returns their nodes when their pods run."""
+        for job in jobs:
+            await self.make(job)
+        return await self.run(*jobs)
+
+    async def free(self, dead: Collection[str]) -> int:
+        """How many dragonflies have neither a pod nor a node of these."""
+        taken = {node for _, node, *_ in (await self.pods()).values()} | set(dead)
+        lost = {host.dragonfly for host in self.world.nodes if str(host.name) in taken}
+        return len({host.dragonfly for host in self.world.nodes} - lost)
 
     async def end(self, jobs: Collection[str]) -> None:
         """Deletes jobs; returns when their pods are gone."""
@@ -142,7 +158,6 @@ class Switch:
     nodes: frozenset[str]
     turn: Callable[[Bed, bool], Coroutine[Any, Any, None]]
     said: tuple[str, ...]
-    are_ready: bool = False
 
 
 def switchbox(world: World) -> Switch:
@@ -192,7 +207,7 @@ def leaf(built: Built) -> Switch:
         bed.dump.with_suffix(".new").write_text(text)
         bed.dump.with_suffix(".new").replace(bed.dump)
 
-    return Switch(name, nodes, turn, ("is down",), are_ready=True)
+    return Switch(name, nodes, turn, ("is down", "have no port of the fabric up"))
 
 
 async def dies(
@@ -206,7 +221,6 @@ async def dies(
     before, tree = await bed.pods(), await _hypernodes(bed)
     events, jobs = await _events(bed), {seen[0] for seen in before.values()}
     below = {f"default.{job}" for job, node, *_ in before.values() if node in switch.nodes}
-    down = set[str]() if switch.are_ready else set(switch.nodes)
     generation = (await bed.ask("/v1/topology?depth=0"))["generation"]
 
     async def is_found() -> bool:
@@ -221,7 +235,8 @@ async def dies(
         document = await bed.ask("/node_group")
         found = {n for n, status in statuses(document) if status == "NotReady" and n in bed.workers}
         metrics = await bed.ask("/metrics")
-        return found == down and f'topo_master_nodes{{status="NotReady"}} {len(down)}.0' in metrics
+        told = f'topo_master_nodes{{status="NotReady"}} {len(switch.nodes)}.0' in metrics
+        return found == switch.nodes and told
 
     began_s = time.monotonic()
     turning = asyncio.create_task(switch.turn(bed, False))
@@ -234,13 +249,8 @@ async def dies(
         tell(f"{switch.name} died: {what} after {time.monotonic() - began_s:.2f} s")
     await turning
     await _judge(bed, switch, tell)
-    new = [f"{switch.name}-{number}" for number in range(freed)]
-    await bed.create(*new)
+    new = await _start_beside(bed, switch, tell)
     after = await bed.pods()
-    there = {job for job, node, *_ in after.values() if job in new and node in switch.nodes}
-    tell(f"{len(new)} new jobs run, {len(there)} of them below it")
-    if not switch.are_ready:  # what is suspected is taken late, and refused to nobody
-        bed.faults += [f"{job} was placed below {switch.name}" for job in there]
     bed.faults += [f"{pod} was touched" for pod in before if after.get(pod) != before[pod]]
     bed.faults += ["the HyperNodes differ"] * (tree != await _hypernodes(bed))
 
@@ -248,12 +258,28 @@ async def dies(
     await switch.turn(bed, True)
     await until(lambda: _is_quiet(bed))
     tell(f"{switch.name} is back: no finding after {time.monotonic() - began_s:.2f} s")
+    there = await bed.run(new[-1]) & switch.nodes
+    tell(f"{new[-1]} runs on {len(there)} nodes below it")
+    bed.faults += [f"{new[-1]} runs elsewhere"] * (not there)
     steps = (await bed.ask("/v1/topology?depth=0"))["generation"] - generation
     new_events = [each for each in await _events(bed) if each not in events]
     about = [e for e in new_events if e[0] in jobs and e[1] not in _OF_STARTS]
     tell(f"{steps} generations, {len(about)} Events about jobs that ran: {about[:4]}")
     bed.faults += [f"{len(about)} Events about {len(below)} jobs"] * (len(about) > len(below))
     await bed.end(new)
+
+
+async def _start_beside(bed: Bed, switch: Switch, tell: Callable[[str], None]) -> list[str]:
+    """Fill all dragonflies beside a dead switch; the last job finds only those below it."""
+    new = [f"{switch.name}-{number}" for number in range(await bed.free(switch.nodes))]
+    there = await bed.create(*new) & switch.nodes
+    tell(f"{len(new)} new jobs run, on {len(there)} nodes below it; no other dragonfly is free")
+    bed.faults += [f"{node} got a job below {switch.name}" for node in there]
+    new.append(f"{switch.name}-waits")
+    await bed.make(new[-1])
+    await until(lambda: _waits(bed, new[-1]))
+    tell(f"{new[-1]} waits: {(await bed.master.gang(new[-1]))['text']}")
+    return new
 
 
 async def _judge(bed: Bed, switch: Switch, tell: Callable[[str], None]) -> None:
@@ -274,6 +300,10 @@ async def _is_quiet(bed: Bed) -> bool:
     is_ready = isinstance(document, list) and len(list(statuses(document))) > len(bed.workers)
     ready = is_ready and all(status == "Ready" for _, status in statuses(document))
     return ready and not await bed.wrong()
+
+
+async def _waits(bed: Bed, job: str) -> bool:
+    return bool((await bed.master.gang(job)).get("text"))
 
 
 async def _hypernodes(bed: Bed) -> dict[str, Any]:

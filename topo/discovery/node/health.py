@@ -27,7 +27,7 @@ from topo.model.machine import LinkPort, NodeFacts, PortState, ProbeState
 
 Subject = tuple[str, str]
 """(kind, which one): a part (`gpu`, `port`, `slow`, `fabric`, `member`, `cut-off`), what is missing
-(`gpus`, `ports`, `links`, `nics`), or where it leads (`link`, `domain`)."""
+(`gpus`, `ports`, `links`, `nics`), or where it leads (`link`, `domain`, `uplinks`)."""
 Reading = Mapping[Subject, Reason]
 SLOW = "slow"
 """The kind of a link that is up and slower than it should be: no reason to be NotReady."""
@@ -88,6 +88,14 @@ class Verdict:
         doubt.count = doubt.count + 1 if doubt.down else 0
         if not doubt.down or not self._seen or doubt.count >= self.good_readings:
             del self._doubts[subject]
+
+    def decide(self, subject: Subject, reason: Reason | None) -> bool:
+        """Settle a subject without a reading, down for a reason or up; whether that differs."""
+        was = self.down.get(subject)
+        self.forget(subject)
+        if reason is not None:
+            self._doubts[subject] = _Doubt(reason, down=True)
+        return was != reason
 
     def forget(self, subject: Subject) -> None:
         """Drop a subject that no longer exists, whatever its state."""

@@ -16,6 +16,8 @@ class NodeMemory:
     `room` is how many cables the node has, `stale` whether its worker was silent for too long.
     What it has shown at most: GPUs (None where that is not known yet), (GPU, wired link ports),
     (GPU, GPUs reached by fast links), network ports.
+    `joined_by`: (adapter, the switch at the end of its cable) by which it is joined to the fabric;
+    `were_up`: the adapters that were up, where none of these is known.
     """
 
     identity: NodeIdentity
@@ -33,3 +35,5 @@ class NodeMemory:
     most_links: tuple[tuple[str, int], ...] = ()
     most_nics: int = 0
     slots: tuple[tuple[ServerUuid, tuple[int, ...], tuple[int, ...]], ...] = ()
+    joined_by: tuple[tuple[str, str], ...] = ()
+    were_up: tuple[str, ...] = ()

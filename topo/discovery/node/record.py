@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.fabric import judge_fabric, with_failed_gpus
-from topo.discovery.node.hardware import GPUS, ShownHardware, is_missing
+from topo.discovery.node.fabric_ports import UPLINKS, Cabling, FabricPorts
+from topo.discovery.node.hardware import GPUS, NICS, ShownHardware, is_missing
 from topo.discovery.node.health import SLOW, Subject, Verdict, judge, unmentioned
 from topo.discovery.node.inside_links import judge_cut_off
 from topo.discovery.node.memory import NodeMemory
@@ -47,7 +48,7 @@ class NodeRecord:
     `facts` is None after a restart until the worker sends them. `seen_at_s` is the time of the last
     report, `stale` whether that is too long ago. `domain` is the NVLink domain that the node counts
     into, `stated` what its GPUs said last: several entries if they disagree. `cables` is the most
-    remotes shown at once.
+    remotes shown at once, `fabric_ports` what joins it to switches.
     """
 
     name: NodeName
@@ -64,6 +65,7 @@ class NodeRecord:
     domain: FabricDomain | None = None
     stated: tuple[FabricDomain, ...] = ()
     stale: bool = False
+    fabric_ports: FabricPorts = field(default_factory=FabricPorts)
     _reading: dict[Subject, Reason] = field(default_factory=dict)
 
     def take(self, facts: NodeFacts, settings: DiscoverySettings) -> bool:
@@ -97,6 +99,9 @@ class NodeRecord:
         self._reading |= judge_fabric(facts)
         self._reading |= judge_links(self.claims)
         self._reading |= self._judge_domain()
+        self.fabric_ports.see(facts.nics, rebooted=rebooted)
+        if (dark := self._dark(facts, settings)) is not None:
+            self._reading[UPLINKS] = dark
         if silent and not rebooted:
             self._reading = silent | self._reading
         return self.read_again() or is_known_anew or (rebooted and bool(silent))
@@ -109,6 +114,25 @@ class NodeRecord:
         bad |= judge_cut_off(facts)
         bad |= self.hardware.missing(facts, settings.missed)
         return bad
+
+    def _dark(self, facts: NodeFacts, settings: DiscoverySettings) -> Reason | None:
+        """Return why no port of the fabric is up; None also where nobody misses network ports."""
+        if NICS[0] not in settings.missed:
+            return None
+        return self.fabric_ports.judge(facts.nics, self.verdict.down.get(UPLINKS))
+
+    def recable(self, cabling: Cabling, settings: DiscoverySettings) -> bool:
+        """Take where the cables of the adapters lead; whether the reasons changed.
+
+        That is another question about the last reading, which is answered at once.
+        """
+        if not self.fabric_ports.recable(cabling) or self.facts is None:
+            return False
+        dark = self._dark(self.facts, settings)
+        self._reading = {s: r for s, r in self._reading.items() if s != UPLINKS}
+        if dark is not None:
+            self._reading[UPLINKS] = dark
+        return self.verdict.decide(UPLINKS, dark)
 
     def judged_gpus(self) -> tuple[JudgedGpu, ...] | None:
         """Return the GPUs of the last reading; None before the first one. O(GPUs)."""
@@ -246,6 +270,8 @@ class NodeRecord:
             most_ports=self.hardware.ports,
             most_links=self.hardware.links,
             most_nics=self.hardware.nics,
+            joined_by=self.fabric_ports.joining,
+            were_up=() if self.fabric_ports.joining else self.fabric_ports.were_up,
         )
 
     @classmethod
@@ -283,6 +309,7 @@ class NodeRecord:
             domain=memory.domain,
             stated=memory.stated,
             stale=memory.stale,
+            fabric_ports=FabricPorts(memory.joined_by, memory.were_up),
             _reading=reading,
         )
 

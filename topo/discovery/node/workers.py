@@ -12,11 +12,12 @@ awaited until 26 s. a speaks at 9 s and is fresh until 12 s; b says nothing and 
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 from topo.discovery.modes import DiscoverySettings
+from topo.discovery.node.fabric_ports import Cabling
 from topo.discovery.node.health import Subject
 from topo.discovery.node.record import NodeRecord
 from topo.model.errors import require
@@ -66,6 +67,14 @@ class Workers:
         was_stale, record.stale = record.stale, False
         self._stale.pop(name, None)
         return was_stale
+
+    def recable(self, cablings: Iterable[tuple[NodeName, Cabling]]) -> set[NodeName]:
+        """Tell nodes where their cables lead; those whose reasons differ."""
+        return {
+            node
+            for node, cabling in cablings
+            if node in self.records and self.records[node].recable(cabling, self._settings)
+        }
 
     def watch_losses(self, record: NodeRecord, now_s: float) -> None:
         """Note since when each link, the NVLink domain or hardware of a node is judged gone."""

@@ -90,6 +90,12 @@ class NodeCondition(Condition):
         "fewer InfiniBand or RoCE ports than the node has shown, virtual functions not counted",
         "lspci on NODE; if pods have them on purpose, --missed-hardware=gpus,ports,links",
     )
+    UPLINKS_DOWN = Row(
+        "uplinks-down",
+        "no port of InfiniBand or RoCE that joins the node to the fabric is up, and one was",
+        "look at the switch at the other end before the cables of NODE; `topo node NODE` lists its "
+        "ports; if they are out on purpose, --missed-hardware=gpus,ports,links",
+    )
     GPU_UNHEALTHY = Row(
         "gpu-unhealthy",
         "the driver calls a GPU unhealthy",

@@ -24,6 +24,7 @@ is to LEAF1 until the last, although two minutes pass in between.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from itertools import takewhile
 from types import MappingProxyType
 from typing import NamedTuple
@@ -127,6 +128,10 @@ class SwitchPorts:
         for key in late:
             self._lost_since_s[key] = waiting.pop(key)
         return bool(late)
+
+    def unseen(self) -> AbstractSet[tuple[NodeName, str]]:
+        """Return the interfaces that do not show their neighbour, with their nodes."""
+        return self._unseen_since_s.keys() | self._lost_since_s.keys()
 
     def unseen_since_s(self, node: NodeName, interface: str) -> float | None:
         """Return since when an interface does not show its neighbour; None while it does."""

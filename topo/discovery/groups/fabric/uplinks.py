@@ -13,6 +13,7 @@ Example: see `rails`.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from topo.discovery.groups.fabric.switch_ports import SwitchPorts, interface_id
 from topo.discovery.groups.fabric.switch_tiers import SwitchGroup
 from topo.discovery.groups.fabric.trunks import usual
 from topo.discovery.groups.fabric.wires import Uplink, Wires
+from topo.discovery.node.fabric_ports import Cabling
 from topo.model.fabric import FabricSwitch, Guid, newest_rate
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
@@ -68,6 +70,17 @@ def seen_uplinks(node: NodeName, facts: NodeFacts) -> tuple[NodeUplink, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class GoneCable:
+    """Where the cable of an adapter, or of an interface of one, ended that no source shows now."""
+
+    node: NodeName
+    adapter: Guid
+    name: str
+    interface: str
+    switch: FabricSwitch
+
+
 class _OffRail(NamedTuple):
     """A cable that ends on another rail than most nodes have beside these GPUs."""
 
@@ -94,6 +107,10 @@ class NodeUplinks:
         """The adapters without a cable; None where they are to be looked for again."""
         self._at: dict[Guid, set[NodeName]] | None = None
         """The nodes with a cable to each switch; None where that is to be counted again."""
+        self._leaves: AbstractSet[Guid] = frozenset()
+        """The switches that are leaves of groups."""
+        self._recabled: set[NodeName] = set()
+        """The nodes whose cables may end elsewhere than `take_recabled` said."""
         self.version = 0
         """Grows when the cables differ."""
 
@@ -110,6 +127,7 @@ class NodeUplinks:
             return False
         self._uncabled = None
         self._note_change()
+        self._recabled.add(node)
         self._counted.pop(node, None)
         return True
 
@@ -151,6 +169,7 @@ class NodeUplinks:
         if touched is None or groups != self._groups:
             self._uncabled = None
         self._note_change()
+        self._note_recabled(groups, touched)
         self._wires, self._groups = wires, groups
         for node in [*self._counted] if touched is None else touched:
             self._counted.pop(node, None)
@@ -174,6 +193,34 @@ class NodeUplinks:
         self.version += 1
         self._at = None
 
+    def gone(self) -> tuple[GoneCable, ...]:
+        """Return what the next process has to know. O(adapters) while there is any, else O(1)."""
+        unseen = self._switch_ports.unseen()
+        if not (self._gone or unseen):
+            return ()
+        return tuple(
+            GoneCable(node, near.identity, near.name, near.interface, switch)
+            for node, several in self._near.items()
+            for near in several
+            if (switch := self._gone_switch(node, near, unseen)) is not None
+        )
+
+    def _gone_switch(
+        self, node: NodeName, near: NearAdapter, unseen: AbstractSet[tuple[NodeName, str]]
+    ) -> FabricSwitch | None:
+        if not (ends := self._wires.uplinks.get(near.identity)):
+            return self._gone.get(near.identity)
+        is_unseen = (node, near.interface) in unseen
+        return self._wires.switches[ends[0].switch] if is_unseen else None
+
+    def restore(self, gone: Iterable[GoneCable]) -> None:
+        """Take up where cables of adapters ended, until their nodes speak."""
+        for each in gone:
+            near = NearAdapter(each.adapter, each.name, each.interface, ())
+            self._near[each.node] = (*self._near.get(each.node, ()), near)
+            self._gone[each.adapter] = each.switch
+        self._note_change()
+
     def _note_gone(self, wires: Wires) -> None:
         """Keep where the adapters of nodes were that have no cable any more. O(adapters)."""
         known = {near.identity for several in self._near.values() for near in several}
@@ -186,6 +233,31 @@ class NodeUplinks:
             for identity, switch in self._gone.items()
             if identity in known and not wires.uplinks.get(identity)
         }
+
+    def _note_recabled(
+        self, groups: Mapping[NodeName, SwitchGroup], touched: Iterable[NodeName] | None
+    ) -> None:
+        leaves = frozenset(leaf for group in set(groups.values()) for leaf in group.switches)
+        is_other = touched is None or leaves != self._leaves
+        self._recabled.update(self._near if is_other else touched or ())
+        self._leaves = leaves
+
+    def take_recabled(self) -> Iterator[tuple[NodeName, Cabling]]:
+        """Yield where cables lead of nodes whose cables may differ. O(adapters of these)."""
+        while self._recabled:
+            node = self._recabled.pop()
+            yield node, self._cabling(node)
+
+    def _cabling(self, node: NodeName) -> Cabling:
+        """Return which adapters of a node, or interfaces without one, end at leaves of groups."""
+        joining: dict[str, str] = {}
+        known: set[str] = set()
+        for near, uplink in self._node_ends(node, self._wires):
+            name = near.name or near.interface
+            known.add(name)
+            if uplink.switch in self._leaves:
+                joining[name] = self._wires.switches[uplink.switch].name
+        return Cabling(tuple(joining.items()), frozenset(known - joining.keys()))
 
     def switches(self, node: NodeName) -> dict[str, Guid]:
         """Return the switch of each adapter of a node by its name, also where it was last.
@@ -254,11 +326,15 @@ class NodeUplinks:
 
         Another thread may settle new cables meanwhile: all are of the same ones.
         """
-        near, wires = self._near.get(node, ()), self._wires
+        wires = self._wires
+        return tuple(self._shown(node, *end, wires) for end in self._node_ends(node, wires))
+
+    def _node_ends(self, node: NodeName, wires: Wires) -> Iterator[tuple[NearAdapter, Uplink]]:
+        near = self._near.get(node, ())
         known = {each.identity for each in near}
         others = ((interface_id(node, nic), nic) for nic in self._switch_ports.interfaces(node))
         more = (NearAdapter(guid, "", nic, ()) for guid, nic in others if guid not in known)
-        return tuple(self._shown(node, *end, wires) for end in _ends(wires, (*near, *more)))
+        return _ends(wires, (*near, *more))
 
     def off_rail(self, node: NodeName) -> str:
         """Return which adapters of a node are on another rail than most; empty where none is."""
