@@ -54,8 +54,14 @@ _FURTHER = (
     *("ray.io/raycluster", "ray.io/rayjob", "kubeflow.org/pytorchjob", "kubeflow.org/mpijob"),
 )
 KUEUE = {"integrations": {"frameworks": [*FRAMEWORKS, *_FURTHER]}}
-UNSCALED = frozenset((kind, scheduler) for kind in ("job", "statefulset") for scheduler in QUEUES)
-"""Kueue stops a Job whose size changes, and refuses another number of replicas of a StatefulSet."""
+UNSCALED = frozenset(
+    (
+        *((kind, scheduler) for kind in ("job", "statefulset") for scheduler in QUEUES),
+        *((kind, "kueue-native") for kind in ("pytorchworkers", "mpijob")),
+    )
+)
+"""Kueue stops a Job whose size changes, and refuses another number of replicas of a StatefulSet. A
+native job that it starts again while pods beyond its new size still end, it may split."""
 KEPT = frozenset({("pods", "kueue")})
 """Kueue keeps a deleted pod of a group until the group ends, so none of its name can come again."""
 REFUSED_AGAIN = frozenset(
