@@ -176,7 +176,7 @@ def status_trouble(
     if reply.status in (429, 503):
         refusal = Refusal(f"the manager is busy ({reply.status})", where, "we come back later")
         return TroubleError(TroubleKind.BUSY, refusal, reply.retry_after_s)
-    fix = flags.content if reply.status == 404 else "look at the manager's log"
+    fix = flags.content if reply.status == 404 else "look at its log"
     refusal = Refusal(f"the manager answers {reply.status}", where, fix)
     return TroubleError(TroubleKind.STATUS, refusal, reply.retry_after_s)
 

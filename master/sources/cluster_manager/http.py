@@ -109,7 +109,7 @@ class Transport:
             raise _trouble(TroubleKind.TIMEOUT, what, question, "is it overloaded?") from error
         except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError) as error:
             what = "the answer broke off"
-            raise _trouble(TroubleKind.CUT, what, question, "look at the manager's log") from error
+            raise _trouble(TroubleKind.CUT, what, question, "look at its log") from error
         except (aiohttp.ClientResponseError, ValueError) as error:
             # Also what the libraries make of a header that nobody foresaw.
             what = "what answers does not keep to HTTP"
