@@ -218,6 +218,9 @@ def test_a_network_device_that_pods_give_back_switched_off_takes_no_node_out() -
         nics = (port("mlx5_0", word, layer="Ethernet"),)
         told(state, 0.0, *(replace(facts(n, [PEER[n]]), nics=nics) for n in PEER), times=4)
     assert not_ready(state) == set()
+    nics = (replace(port("mlx5_0", "off", layer="Ethernet"), phys_state="NoCarrier"),)
+    told(state, 1.0, replace(facts("n0-1", [PEER["n0-1"]]), nics=nics), times=2)
+    assert not_ready(state) == {"n0-1"}, "it is on and has no carrier"
 
 
 def test_who_misses_no_network_ports_has_jobs_of_one_group_go_on_there() -> None:

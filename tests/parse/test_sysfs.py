@@ -63,6 +63,23 @@ def test_up_means_active_and_linked(state, phys, up):
     assert port(hca(state, phys)).up is up
 
 
+@pytest.mark.parametrize(
+    ("carriers", "physical"),
+    [("00", "NoCarrier"), ("0", "Disabled"), ("", "Disabled"), ("01", "Disabled")],
+    ids=["no carrier", "one is off", "both are off", "one has a carrier"],
+)
+def test_an_ethernet_port_without_a_carrier_is_told_from_one_that_is_switched_off(
+    carriers: str, physical: str
+) -> None:
+    """Drivers call both disabled; a network device that is off has no carrier to be read."""
+    words = [f"{HCA}/device/net/eth{at}/carrier: {each}" for at, each in enumerate(carriers)]
+    text = hca("1: DOWN", "3: Disabled", f"{HCA}/device/net: eth0 eth1", *words)
+    assert port(text.replace("link_layer: InfiniBand", "link_layer: Ethernet")).phys_state == (
+        physical
+    )
+    assert port(text).phys_state == "Disabled", "InfiniBand says itself that nothing is there"
+
+
 def test_the_address_may_come_from_the_events_file():
     """Uevent names the slot."""
     assert (

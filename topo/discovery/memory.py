@@ -18,7 +18,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Everything that `Discovery.restore` needs; about 500 bytes of JSON a node."""
+    """Everything that `Discovery.restore` needs; about 700 bytes of JSON a node."""
 
     format: int
     generation: Generation

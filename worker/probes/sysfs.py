@@ -35,9 +35,12 @@ def infiniband(root: Path) -> Reading:
         lines += _lines(root, hca / "device", ("numa_node",))
         lines += _real_path(root, hca / "device")
         lines += _real_path(root, hca / "device/physfn")
-        if interfaces := _entries(hca / "device/net"):
+        interfaces = _entries(hca / "device/net")
+        if interfaces:
             names = " ".join(each.name for each in interfaces)
             lines.append(f"{_shown(root, hca / 'device/net')}: {names}")
+        for each in interfaces:
+            lines += _lines(root, each, ("carrier",))
         for port in _entries(hca / "ports"):
             lines += _lines(root, port, _PORT_FILES)
     return ok("\n".join([*lines, ""])) if lines else absent("no InfiniBand or RoCE devices")

@@ -95,6 +95,16 @@ def test_every_port_of_every_nic_is_listed(host: Path) -> None:
     ]
 
 
+def test_the_carrier_of_an_adapters_interfaces_is_listed_where_it_can_be_read(host: Path) -> None:
+    """The kernel refuses it of an interface that is off; a folder stands for that here."""
+    net = host / "class/infiniband/mlx5_0/device/net"
+    write(net / "eth2/carrier", "0\n")
+    (net / "eth3/carrier").mkdir(parents=True)
+    lines = sysfs.infiniband(host).text.splitlines()
+    at = "/sys/class/infiniband/mlx5_0/device/net"
+    assert [each for each in lines if at in each] == [f"{at}: eth2 eth3", f"{at}/eth2/carrier: 0"]
+
+
 def test_the_counters_of_every_port_are_listed_and_none_is_no_fault(host: Path) -> None:
     assert sysfs.port_counters(host).state is ProbeState.ABSENT
     for name in ("link_downed", "symbol_error", "port_xmit_data"):

@@ -55,6 +55,9 @@ class Cabling(NamedTuple):
     elsewhere: frozenset[str] = frozenset()
 
 
+_NOTHING = Cabling()
+
+
 class _State(IntEnum):
     """What a port says, and an adapter by the port that says most."""
 
@@ -75,16 +78,16 @@ class FabricPorts:
 
     joining: Ends = ()
     were_up: tuple[str, ...] = ()
-    _elsewhere: frozenset[str] = frozenset()
+    _told: Cabling = _NOTHING
 
     def recable(self, cabling: Cabling) -> bool:
         """Take where cables lead now; whether that differs. A cable that no source has stays."""
+        if cabling == self._told:
+            return False
+        self._told = cabling
         named = {name for name, _ in cabling.joining} | cabling.elsewhere
         kept = (end for end in self.joining if end[0] not in named)
-        joining = _shared(tuple(sorted((*kept, *cabling.joining))))
-        if (joining, cabling.elsewhere) == (self.joining, self._elsewhere):
-            return False
-        self.joining, self._elsewhere = joining, cabling.elsewhere
+        self.joining = _shared(tuple(sorted((*kept, *cabling.joining))))
         return True
 
     def see(self, nics: Iterable[NetworkPort], *, rebooted: bool) -> None:
@@ -100,7 +103,8 @@ class FabricPorts:
     def judge(self, nics: Iterable[NetworkPort], before: Reason | None) -> Reason | None:
         """Return why the node is dark; `before`, the last answer, where a reading does not say."""
         shown = _adapters(nics)
-        ends = dict(self.joining) or {n: "" for n in self.were_up if n not in self._elsewhere}
+        elsewhere = self._told.elsewhere
+        ends = dict(self.joining) or {name: "" for name in self.were_up if name not in elsewhere}
         if not ends:
             return None
         # Where no cable is known, a port of either kind may lead to the fabric.
@@ -111,7 +115,7 @@ class FabricPorts:
             (
                 each.state
                 for name, each in shown.items()
-                if name in ends or (each.is_ethernet in wires and name not in self._elsewhere)
+                if name in ends or (each.is_ethernet in wires and name not in elsewhere)
             ),
             default=_State.OFF,
         )

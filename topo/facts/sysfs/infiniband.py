@@ -1,9 +1,13 @@
 """`/sys/class/infiniband` flattened to lines `path: content`.
 
 Keys: `<hca>/node_guid`, `<hca>/device/{numa_node,realpath,uevent,physfn/realpath}`,
-`<hca>/device/net` (the names in that folder, with spaces between),
+`<hca>/device/net` (the names in that folder, with spaces between), `<hca>/device/net/<n>/carrier`,
 `<hca>/ports/<n>/{state,phys_state,rate,link_layer}`; others are passed over, those of counters for
 `port_counters`. Source: kernel documentation ABI/stable/sysfs-class-infiniband and an H100 host.
+
+Drivers call a RoCE port Disabled both where its network device is off and where it has no carrier
+(mlx5_query_port_roce, bnxt_re_query_port). `carrier` tells them apart: it is 0 without a carrier,
+and no file can be read of a device that is off (carrier_show in net/core/net-sysfs.c).
 """
 
 import re
@@ -31,6 +35,8 @@ _ADDRESSED = frozenset({"device", "device/realpath", "device/uevent", "realpath"
 _PHYSICAL_FUNCTION = "device/physfn/realpath"
 """Only a virtual function has one (Documentation/PCI/pci-iov-howto.rst)."""
 _UP = ("ACTIVE", "LINKUP")
+_SWITCHED_OFF, _NO_CARRIER = "DISABLED", "NoCarrier"
+_ETHERNET = "Ethernet"
 _MAX_PORT = 256
 _MAX_INTERFACES = 16
 
@@ -91,6 +97,10 @@ def _port(name: str, number: int, hca: _Hca) -> NetworkPort:
     words = hca.ports[number]
     state, physical = _name(words["state"]), _name(words.get("phys_state", ""))
     rate = _RATE.match(words.get("rate", ""))
+    interfaces = hca.words.get("device/net", "").split()[:_MAX_INTERFACES]
+    if physical.upper() == _SWITCHED_OFF and words.get("link_layer") == _ETHERNET:
+        carriers = {hca.words.get(f"device/net/{each}/carrier") for each in interfaces}
+        physical = _NO_CARRIER if carriers == {"0"} else physical
     paths = [hca.words[key] for key in _ADDRESSED if key in hca.words]
     guid = known(shorten(hca.words.get("node_guid", "")))
     return NetworkPort(
@@ -105,7 +115,7 @@ def _port(name: str, number: int, hca: _Hca) -> NetworkPort:
         bdf=next((bdf for bdf in map(last_bdf, sorted(paths)) if bdf), None),
         numa=in_range(whole(hca.words.get("device/numa_node", ""), 5), MAX_NUMA),
         virtual=_PHYSICAL_FUNCTION in hca.words,
-        interfaces=tuple(map(shorten, hca.words.get("device/net", "").split()[:_MAX_INTERFACES])),
+        interfaces=tuple(map(shorten, interfaces)),
     )
 
 

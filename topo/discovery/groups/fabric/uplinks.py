@@ -251,13 +251,14 @@ class NodeUplinks:
     def _cabling(self, node: NodeName) -> Cabling:
         """Return which adapters of a node, or interfaces without one, end at leaves of groups."""
         joining: dict[str, str] = {}
-        known: set[str] = set()
+        elsewhere: set[str] = set()
         for near, uplink in self._node_ends(node, self._wires):
             name = near.name or near.interface
-            known.add(name)
             if uplink.switch in self._leaves:
                 joining[name] = self._wires.switches[uplink.switch].name
-        return Cabling(tuple(joining.items()), frozenset(known - joining.keys()))
+            else:
+                elsewhere.add(name)
+        return Cabling(tuple(joining.items()), frozenset(elsewhere.difference(joining)))
 
     def switches(self, node: NodeName) -> dict[str, Guid]:
         """Return the switch of each adapter of a node by its name, also where it was last.
@@ -330,9 +331,11 @@ class NodeUplinks:
         return tuple(self._shown(node, *end, wires) for end in self._node_ends(node, wires))
 
     def _node_ends(self, node: NodeName, wires: Wires) -> Iterator[tuple[NearAdapter, Uplink]]:
-        near = self._near.get(node, ())
+        near, interfaces = self._near.get(node, ()), self._switch_ports.interfaces(node)
+        if not interfaces:
+            return _ends(wires, near)
         known = {each.identity for each in near}
-        others = ((interface_id(node, nic), nic) for nic in self._switch_ports.interfaces(node))
+        others = ((interface_id(node, nic), nic) for nic in interfaces)
         more = (NearAdapter(guid, "", nic, ()) for guid, nic in others if guid not in known)
         return _ends(wires, (*near, *more))
 
