@@ -70,7 +70,13 @@ class Watched:
             return None
 
 
-@pytest.mark.parametrize("masters", [(), ALONE], ids=["two-masters", "one-master"])
+@pytest.mark.parametrize(
+    "masters",
+    [
+        pytest.param((), id="two-masters"),
+        pytest.param(ALONE, id="one-master", marks=pytest.mark.deep),
+    ],
+)
 async def test_masters_answer_all_the_time_and_act_rightly_when_it_is_back(
     release: Release, control_plane: Cluster, masters: Sequence[str]
 ) -> None:
