@@ -266,10 +266,11 @@ def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
     gpu_type = host.gpu_type if host is not None else asked.request.eligible.gpu_type
     eligible = replace(asked.request.eligible, gpu_type=gpu_type)
     request = replace(asked.request, eligible=eligible)
+    joining = Counter(pod.rank // size for pod in asked.wanted)
     stay: dict[int, list[NodeName]] = {}
     for rank, node in asked.kept:
-        stay.setdefault(rank // size, []).append(node)
-    joining = Counter(pod.rank // size for pod in asked.wanted)
+        if (group := rank // size) in joining:
+            stay.setdefault(group, []).append(node)
     found: dict[int, list[NodeName]] = {}
     for group, pods in joining.items():
         if group not in stay:

@@ -27,7 +27,7 @@ Example: groups of two; ranks 0 and 1 select rack a, ranks 2 and 3 have local di
     then rack a            → ranks 0 and 1 on the best dragonfly of a
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from topo.gangs.decisions.matching import matched
@@ -61,8 +61,13 @@ class _Usable:
         self._hosts = list(capacity.hosts())
         self._of_rank = [each for pods, each in request.by_rank for _ in range(pods)]
         self._of_others = request.eligible
+        self._outermost = {host.name: GroupPath(host.path[:1]) for host in self._hosts}
         self._labelled: dict[str, dict[str, list[Host]]] = {}
         self._nodes: dict[Eligibility, list[Host]] = {}
+
+    def outermost(self, node: NodeName) -> GroupPath:
+        """Return the outermost group of a known node."""
+        return self._outermost[node]
 
     def eligible(self, rank: int) -> Eligibility:
         """Return what a pod requires of its node."""
@@ -224,10 +229,11 @@ class _Search:
         request, kept = asked.request, asked.kept
         parts: list[Placed] = []
         nodes: dict[PodUid, NodeName] = {}
-        earlier: dict[NodeName, int] = {}
+        earlier: dict[GroupPath, dict[NodeName, int]] = {}
         for step in self.steps:
             self.steps_done += 1
-            view = capacity.with_changes(taken={_EARLIER: earlier}) if earlier else capacity
+            there = self._beside(earlier, step)
+            view = capacity.with_changes(taken={_EARLIER: there}) if there else capacity
             part = self._place_step(view, replace(asked, wanted=step.pods, kept=kept), step)
             if isinstance(part, NoFit):
                 return part
@@ -237,7 +243,8 @@ class _Search:
             kept = (*kept, *((pod.rank, got[pod.uid]) for pod in step.pods))
             taken = booked([group.pods for group in part.groups], request.gpus_per_pod)
             for node, gpus in taken.items():
-                earlier[node] = earlier.get(node, 0) + gpus
+                of_group = earlier.setdefault(self.usable.outermost(node), {})
+                of_group[node] = of_group.get(node, 0) + gpus
         return Placed(
             nodes=tuple(nodes[pod.uid] for pod in asked.wanted),
             request=replace(request, pods=len(nodes), by_rank=()),
@@ -246,6 +253,20 @@ class _Search:
             gpu_type=parts[0].gpu_type,
             certified=False,
         )
+
+    def _beside(
+        self, earlier: Mapping[GroupPath, Mapping[NodeName, int]], step: _Step
+    ) -> Mapping[NodeName, int]:
+        """Return what earlier steps got in the outermost groups that a step may use.
+
+        Between domains with as much room the engine looks at what is taken beside them, and no
+        further. What is left out makes the step cheap for jobs of hundreds of parts.
+        """
+        eligible = step.eligible
+        hosts = self.usable.hosts(eligible) if eligible is not None and earlier else ()
+        groups = {host.path[:1] for host in hosts} if eligible is not None else earlier.keys()
+        found = (taken.items() for group, taken in earlier.items() if group in groups)
+        return {node: gpus for taken in found for node, gpus in taken}
 
     def _place_step(self, capacity: CapacityView, asked: Place, step: _Step) -> Placed | NoFit:
         if step.eligible is None:

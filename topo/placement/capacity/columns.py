@@ -4,12 +4,13 @@ A class of requests that was not used recently is counted from these arrays in a
 pod size. That takes milliseconds for 100,000 hosts; a loop would take a quarter of a second.
 
 A label's key is looked up on all hosts when a selector first names it. After that, a change of a
-host's labels costs one step per stored key, and a selector one pass over the values of its keys.
+host's labels costs one step per stored key, and the next selector one pass over the values of its
+keys.
 """
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from typing import NamedTuple
 
@@ -200,6 +201,8 @@ class LabelValues:
 
     def __init__(self) -> None:
         self._by_key: OrderedDict[str, Values] = OrderedDict()
+        self._ids: dict[str, dict[str | None, list[int]]] = {}
+        """By key and value the hosts that have it, ascending; read where a selector asks for it."""
 
     def copy(self) -> "LabelValues":
         """Return an independent copy."""
@@ -214,7 +217,9 @@ class LabelValues:
             for key, values in self._by_key.items():
                 if host_id >= len(values):
                     values.extend([None] * (host_id + 1 - len(values)))
-                values[host_id] = known.get(key)
+                if values[host_id] != known.get(key):
+                    values[host_id] = known.get(key)
+                    self._ids.pop(key, None)
 
     def drop(self, host_id: int) -> None:
         """Remove a host."""
@@ -223,20 +228,28 @@ class LabelValues:
     def matching(self, selector: Labels, hosts: Iterable[tuple[int, Labels]]) -> list[int]:
         """Return the ids of the hosts that have all labels of a selector, which has at least one.
 
-        `hosts` are all hosts; O(hosts) for each key.
+        `hosts` are all hosts; O(hosts) for each key after a change of it, else O(hosts found).
         """
         missing = {key for key, _ in selector if key not in self._by_key}
         if missing:
             self._read(missing, hosts)
         (key, value), *others = selector
-        found = [host_id for host_id, own in enumerate(self._by_key[key]) if own == value]
+        found = self._ids_of(key).get(value, [])
         for key, value in others:
             values = self._by_key[key]
             found = [host_id for host_id in found if values[host_id] == value]
         for key, _ in selector:
             self._by_key.move_to_end(key)
         while len(self._by_key) > MOST_KEYS:
-            self._by_key.popitem(last=False)
+            self._ids.pop(self._by_key.popitem(last=False)[0], None)
+        return found
+
+    def _ids_of(self, key: str) -> Mapping[str | None, list[int]]:
+        found = self._ids.get(key)
+        if found is None:
+            found = self._ids[key] = {}
+            for host_id, value in enumerate(self._by_key[key]):
+                found.setdefault(value, []).append(host_id)
         return found
 
     def _read(self, keys: Collection[str], hosts: Iterable[tuple[int, Labels]]) -> None:
