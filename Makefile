@@ -73,7 +73,6 @@ coverage: ## the same suite, traced but for files of many examples, with its cov
 
 # Of the suite that ran traced last.
 floors: $(STAMP)
-	@$(BIN)/python -m coverage combine -q --append 2>/dev/null || true
 	$(BIN)/python -m coverage report --include='topo/*' --fail-under=95
 	$(BIN)/python -m coverage report --include='master/*,worker/*' --fail-under=90
 

@@ -154,11 +154,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Stops tracing while a test of `UNTRACED` runs.
-
-    The mark `no_cover` starts coverage again after each test, which then patches fork once more: a
-    thousand tests later each child process of a test takes half a minute to begin.
-    """
+    """Stops the tracer itself while a test of `UNTRACED` runs."""
     tracer = sys.gettrace() if item.nodeid.partition("::")[0] in UNTRACED else None
     if tracer is not None:
         sys.settrace(None)
