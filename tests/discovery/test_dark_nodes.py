@@ -15,6 +15,7 @@ from tests.support.fabric import Built, rails
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.model.forest import Status
+from topo.model.ids import BootId
 from topo.model.machine import NetworkPort, NodeFacts
 from topo.model.observation import FABRIC
 
@@ -149,6 +150,19 @@ def test_ports_that_a_worker_does_not_show_are_neither_dead_nor_back(gone) -> No
     told(state, 2.0, shown, times=2)
     told(state, 3.0, silent, times=4)
     assert DARK in codes(state, "n0-1")
+
+
+def test_a_reboot_that_names_adapters_otherwise_heals_nobody() -> None:
+    state, built = vendor()
+    told(state, 1.0, *(host(built, name, "down") for name in LEAVES[1]), times=2)
+    state.advance(2.0, dumped(without(built, "ib-su2-leaf-01")))
+    known = host(built, "n0-1")
+    booted = replace(known.identity, boot_id=BootId("boot-2"))
+    for word, times, dark in (("down", 4, {"n0-1"}), ("up", 3, set[str]())):
+        nics = (port("ibp26s0", word, built.adapters["n0-1"][0]),)
+        told(state, 3.0, replace(known, identity=booted, nics=nics), times=times)
+        assert not_ready(state) & {"n0-1"} == dark
+    state.validate()
 
 
 def test_adapters_of_a_lab_that_never_had_a_cable_make_nobody_not_ready() -> None:

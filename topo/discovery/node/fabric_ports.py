@@ -91,22 +91,21 @@ class FabricPorts:
         return True
 
     def see(self, nics: Iterable[NetworkPort], *, rebooted: bool) -> None:
-        """Note which adapters are up; what another boot does not name is gone."""
+        """Note which adapters are up; what another boot does not name, nor a source, is gone."""
         shown = _adapters(nics)
         if not shown:
             return
         up = {name for name, each in shown.items() if each.state is _State.UP}
         self.were_up = _shared_names(tuple(sorted(up.union(set(self.were_up) & shown.keys()))))
         if rebooted:
-            self.joining = _shared(tuple(end for end in self.joining if end[0] in shown))
+            known = shown.keys() | dict(self._told.joining)
+            self.joining = _shared(tuple(end for end in self.joining if end[0] in known))
 
     def judge(self, nics: Iterable[NetworkPort], before: Reason | None) -> Reason | None:
         """Return why the node is dark; `before`, the last answer, where a reading does not say."""
         shown = _adapters(nics)
         elsewhere = self._told.elsewhere
         ends = dict(self.joining) or {name: "" for name in self.were_up if name not in elsewhere}
-        if not ends:
-            return None
         # Where no cable is known, a port of either kind may lead to the fabric.
         wires = (
             {shown[n].is_ethernet for n in ends if n in shown} if self.joining else {True, False}
@@ -121,7 +120,9 @@ class FabricPorts:
         )
         if alive is _State.UP:
             return None
-        is_said = all(name in shown and shown[name].state is _State.DARK for name in ends)
+        is_said = bool(ends) and all(
+            name in shown and shown[name].state is _State.DARK for name in ends
+        )
         if alive is _State.TRAINED or not is_said:
             return before
         return Reason(NodeCondition.UPLINKS_DOWN, _text(ends))
