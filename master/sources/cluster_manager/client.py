@@ -53,7 +53,7 @@ class ManagerClient:
     _: KW_ONLY
     clock: Callable[[], float] = time.monotonic
     _last: dict[str, tuple[bytes, Any]] = field(default_factory=dict)
-    """By path, the digest of the last answer, and what was read of it."""
+    """By section, the digest of the last answer, and what was read of it."""
 
     def __post_init__(self) -> None:
         self._authentication: Authentication = (
@@ -67,16 +67,16 @@ class ManagerClient:
     async def topology(self, rule: TopologyRule) -> ManagerAnswer:
         """Return the whole topology. An answer equal to the last one is not parsed again."""
         understand = _of_json(partial(understand_topology, rule), f"GET {rule.path}")
-        answer = await self._whole(ManagerQuestion(path=rule.path), understand)
+        answer = await self._whole("topology", ManagerQuestion(path=rule.path), understand)
         return answer if self.mapping.events is not None else replace(answer, cursor=None)
 
     async def fabric(self, rule: FabricRule) -> FabricDump:
         """Return the whole fabric: the same object, unparsed, while the answer is the same."""
         question = ManagerQuestion(path=rule.path, patience_s=FABRIC_S)
-        return await self._whole(question, partial(understand_fabric, rule))
+        return await self._whole("fabric", question, partial(understand_fabric, rule))
 
     async def _whole(
-        self, question: ManagerQuestion, understand: Callable[[bytes], T | Refusal]
+        self, section: str, question: ManagerQuestion, understand: Callable[[bytes], T | Refusal]
     ) -> T:
         where = f"GET {question.path}"
         reply = await self._get(question)
@@ -84,14 +84,14 @@ class ManagerClient:
             raise status_trouble(reply, where)
         # 60 MB of JSON take a second: other work goes on meanwhile.
         digest = await asyncio.to_thread(_digest, reply.body)
-        last = self._last.get(question.path)
+        last = self._last.get(section)
         if last is not None and last[0] == digest:
             found: T = last[1]
             return found
         answer = await asyncio.to_thread(_read, understand, reply.body, where)
         if isinstance(answer, Refusal):
             raise TroubleError(TroubleKind.CONTENT, answer)
-        self._last[question.path] = digest, answer
+        self._last[section] = digest, answer
         return answer
 
     async def events(self, cursor: str) -> EventPage | Refusal:

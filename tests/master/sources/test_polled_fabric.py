@@ -60,7 +60,7 @@ async def polling(
     file = EXAMPLE
     if document is not None:
         file = tmp_path / "mapping.yaml"
-        file.write_text(yaml.safe_dump(document))
+        file.write_text(json.dumps(document))
     async with ufm(tmp_path / "ufm", built.fabric.links(), **account) as peer:
         asked = (
             f"--fabric-dir={tmp_path / 'none'}",
@@ -173,11 +173,41 @@ async def test_a_polled_fabric_of_rails_is_the_tree_that_its_dump_makes(
     async with running("--mode=fabric", f"--fabric-dir={tmp_path / 'fabric'}", token_flag) as other:
         await reported(other, built)
         trees.append(await other.tree())
-    async with polling(tmp_path, built, "--mode=fabric", token_flag) as (_, master):
-        await reported(master, built)
-        trees.append(await master.tree())
-    assert trees[0] == trees[1]
+    rule = {"path": "/ufmRest/resources/links", "format": "ibnetdiscover"}
+    same = mapping(fabric=rule, sample={"fabric": built.text()})
+    for folder, document in (("links", None), ("text", same)):
+        (tmp_path / folder).mkdir()
+        there = polling(tmp_path / folder, built, "--mode=fabric", token_flag, document=document)
+        async with there as (peer, master):
+            peer.links = peer.links if document is None else built.text()
+            await reported(master, built)
+            trees.append(await master.tree())
+    assert trees[0] == trees[1] == trees[2]
     assert len(json.dumps(trees[0])) > 200
+
+
+async def test_one_answer_of_a_manager_is_its_groups_and_its_fabric(
+    tmp_path: Path, token_flag: str
+) -> None:
+    """Both sections at one path, beside dragonflies: each source is well, and asked for itself."""
+    built = pairs(2)
+    ends = {"id": "source_port_name", "names": {"hostname": "source_port_node_description"}}
+    document = mapping()
+    document["topology"] = {**document["fabric"], "machines": [{"each": "[]", **ends}]}
+    del document["topology"]["format"]
+    document["sample"]["topology"] = document["sample"]["fabric"]
+    flags = "--mode=dragonfly", "--precedence=manager,fabric", token_flag
+    async with polling(tmp_path, built, *flags, document=document) as (peer, master):
+        await reported(master, built)
+
+        async def both_are_well() -> bool:
+            sources = (await master.get("/v1/topology")).json["sources"]
+            well = {each["source"] for each in sources if each["state"] == "ok"}
+            return {"cluster-manager", "fabric"} <= well
+
+        await asyncio.sleep(SOON_S)
+        await eventually(both_are_well)
+        assert peer.asked > 2
 
 
 @pytest.mark.parametrize(
