@@ -21,7 +21,8 @@ class FoundDump:
 class PolledFabric:
     """The last answer of a manager that is asked for its fabric.
 
-    `name`: what is asked, empty where nobody is. `now` are seconds since 1970.
+    `name`: the host and path that the manager's source asks, empty where it asks for no fabric.
+    `now` returns seconds since 1970.
     """
 
     now: Callable[[], float] = time.time

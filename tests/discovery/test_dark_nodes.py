@@ -42,7 +42,7 @@ def port(name: str, word: str = "up", guid: str = "", layer: str = "InfiniBand")
 
 
 def master(mode: Mode = Mode.DRAGONFLY, **more: object) -> Discovery:
-    """One that knows nothing yet; the tree is of pairs, and of the leaves what pairs allow."""
+    """A master without facts; its tree has the pairs, and leaves as far as they part no pair."""
     return discovery(mode, precedence=(FABRIC,), beat_s=1e6, **more)
 
 

@@ -17,11 +17,10 @@ from uuid import NAMESPACE_URL, uuid5
 
 from aiohttp import web
 
-from topo.kit.tls import server_context
 from topo.sim.certificates import Authority
+from topo.sim.tls_server import serving
 
 PATH, DEVICES = "/api/dcim/cables/", "/api/dcim/devices/"
-LOOPBACK = "127.0.0.1"
 _NAUTOBOT_PATHS = ("/api/dcim/interfaces/", "/api/dcim/racks/", "/api/extras/statuses/")
 _NAUTOBOT_KNOWS = {"limit", "offset", "sort", "depth", "has_cable"}
 
@@ -147,15 +146,8 @@ async def netbox(
     app = web.Application()
     for path in (PATH, DEVICES, *(_NAUTOBOT_PATHS if is_nautobot else ())):
         app.router.add_get(path, made.answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-    await runner.setup()
-    try:
-        tls = server_context(*authority.leaf("netbox", LOOPBACK))
-        await web.TCPSite(runner, LOOPBACK, 0, ssl_context=tls).start()
-        made.url = f"https://{LOOPBACK}:{runner.addresses[0][1]}"
+    async with serving(app, authority, "netbox") as made.url:
         yield made
-    finally:
-        await runner.cleanup()
 
 
 def _termination(device: str, interface: str, number: int) -> dict[str, Any]:

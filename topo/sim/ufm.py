@@ -14,11 +14,10 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from topo.kit.tls import server_context
 from topo.sim.certificates import Authority
+from topo.sim.tls_server import serving
 
 LINKS = "/resources/links"
-LOOPBACK = "127.0.0.1"
 
 
 @dataclass(slots=True)
@@ -55,12 +54,5 @@ async def ufm(
     app = web.Application()
     for root in ("/ufmRest", "/ufmRestV3"):
         app.router.add_get(root + LINKS, made.answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-    await runner.setup()
-    try:
-        tls = server_context(*authority.leaf("ufm", LOOPBACK))
-        await web.TCPSite(runner, LOOPBACK, 0, ssl_context=tls).start()
-        made.url = f"https://{LOOPBACK}:{runner.addresses[0][1]}"
+    async with serving(app, authority, "ufm") as made.url:
         yield made
-    finally:
-        await runner.cleanup()

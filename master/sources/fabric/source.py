@@ -2,8 +2,8 @@
 
 The last good dump of each name stays: a file that cannot be read or is gone, a node that sweeps
 no more, and a manager that fails take nothing away. They are warnings of the source, as is a dump
-that nobody renews any more. One that is gone is forgotten once others describe all of its switches,
-as where each file gets a name of its own, or a subnet is swept from another port.
+that was not renewed for a day. The source forgets a dump that is gone once other dumps describe all
+of its switches, as where each file gets a new name, or a subnet is swept from another port.
 """
 
 import asyncio

@@ -42,7 +42,7 @@ def test_from_a_leader_alone_all_of_its_workers_are_known() -> None:
 
 
 def test_the_workers_of_a_leader_that_runs_are_expected_in_its_domain() -> None:
-    """Also where nobody told it which: it came while no master reviewed pods."""
+    """Also where the pod selects no domain, as it was made while no master reviewed pods."""
     nodes = [labelled_node(name, rack=rack) for name, rack in (("n1", "r1"), ("n2", "r2"))]
     context = gang_context(nodes=lambda: nodes)
     for spec in ({"nodeName": "n2"}, {"nodeSelector": {RACK: "r2"}}):

@@ -120,7 +120,7 @@ def _beside(
 ) -> dict[int, NodeWants]:
     """Return what pods want with the first part in the domain that this one has chosen for it.
 
-    Those that are not there yet want what it wants itself: their templates say the same.
+    Pods that do not exist yet want what the chooser wants, since both templates state the same.
     """
     first, own, found = request.own_domains[0], chooser.wants, dict(wants)
     domain = _chosen(chooser, first.label, context)
