@@ -1,5 +1,7 @@
 """Scores that are kept from question to question: those of `rank`, whatever changes between."""
 
+import random
+from itertools import product
 from typing import Any
 
 from hypothesis import settings
@@ -85,3 +87,29 @@ def test_only_the_last_requests_are_kept() -> None:
         request = CardRequest(FAMILIES[0], 1, Amount(1, cores, 1))
         assert kept.scores(request, ["a"], book.snapshot()) == [10]
     assert len(kept._kept) == KEPT_REQUESTS
+
+
+def test_more_nodes_and_cards_than_at_first_have_the_scores_of_rank() -> None:
+    """Nodes of 1 to 20 cards come and go, some with amounts that no column holds."""
+    rng = random.Random(1)  # noqa: S311 - examples, no secrets
+    book, kept = CardBook(), NodeScores()
+    many = [NodeName(f"node-{number}") for number in range(300)]
+    memories = (16, 64, 1 << 80)
+    for _ in range(6):
+        for name in rng.sample(many, 150):
+            cards = (
+                Card(f"{name}-{at}", Amount(2, rng.choice((50, 100)), rng.choice(memories)))
+                for at in range(rng.randrange(21))
+            )
+            book.set_node(name, rng.choice(FAMILIES), tuple(cards))
+        for name in rng.sample(many, 100):
+            share = CardShare(f"{name}-0", Amount(1, rng.randrange(100), 8))
+            book.set_pod(name, name, FAMILIES[0], (share,))
+        snapshot = book.snapshot()
+        for family, cores, memory in product(families("a.com"), (10, 60, 100), (1, 20, 1 << 70)):
+            request = card_request(family, rng.randrange(1, 4), cores, memory)
+            assert not isinstance(request, Refusal)
+            nodes = list(snapshot.nodes.items())
+            ranked = {each.node: each.score for each in rank(nodes, request, CardPolicy.BINPACK)}
+            expected = [ranked.get(name, 0) for name in many]
+            assert kept.scores(request, many, snapshot) == expected
