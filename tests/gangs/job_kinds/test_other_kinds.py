@@ -155,9 +155,11 @@ def test_a_pod_of_a_plain_group_of_kueue_needs_no_name_of_ours() -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"gang_pods": "0"}, "needs metax-tech.com/gang-pods"),
-        ({"gang_pods": "many"}, "needs metax-tech.com/gang-pods"),
-        ({"gang_pods": "4", "gang_rank": "4"}, "its rank is '4', and the gang has 4 pods"),
+        ({}, "gang-pods is missing (at metadata.annotations[metax-tech.com/gang-pods])"),
+        ({"gang_pods": "0"}, "gang-pods is '0'"),
+        ({"gang_pods": "many"}, "gang-pods is 'many'"),
+        ({"gang_pods": "4", "gang_rank": "4"}, "write a number from 0 to 3"),
+        ({"gang_pods": "4", "gang_name": ""}, "gang-name is ''"),
         ({"gang_pods": "4", "gpu_group_size": "12"}, "12"),
         ({"gang_pods": "4", "gpu_group_size": "x"}, "gpu-group-size is 'x'"),
     ],
@@ -169,3 +171,19 @@ def test_a_plain_pod_of_a_gang_that_cannot_be_is_left_alone_and_told(
     outcome = admit_pod(pod, RULES)
     assert (outcome.result, outcome.patch) == (Result.LEFT, ())
     assert why in outcome.warnings[0]
+
+
+@pytest.mark.parametrize("lacking", ["gpu_group_size", "gang_name"])
+def test_a_plain_pod_that_lacks_a_word_of_its_gang_is_told_which(lacking: str) -> None:
+    words = {"gpu_group_size": "16", "gang_name": "train", "gang_pods": "4"}
+    del words[lacking]
+    outcome = admit_pod(made.plain_pod(None, **words), RULES)
+    assert (outcome.result, outcome.patch) == (Result.LEFT, ())
+    key = f"metax-tech.com/{lacking.replace('_', '-')}"
+    assert f"{key} is missing (at metadata.annotations[{key}]); write" in outcome.warnings[0]
+
+
+def test_a_pod_of_a_plain_group_of_kueue_without_its_number_is_told_the_words_of_kueue() -> None:
+    labels = {f"{KUEUE}/pod-group-name": "train"}
+    outcome = admit_pod(made.plain_pod(labels, gpu_group_size="16"), RULES)
+    assert f"{KUEUE}/pod-group-total-count is missing" in outcome.warnings[0]

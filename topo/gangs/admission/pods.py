@@ -11,11 +11,12 @@ from typing import Any
 
 from topo.gangs.admission.claimed import PodGpus, UnknownTemplate, gpus_of
 from topo.gangs.admission.outcome import AWAITED, UNCHANGED, AdmissionOutcome, Result, Rules
+from topo.gangs.admission.plain_gang import missing_word, read_plain_gang
 from topo.gangs.admission.scheduling_groups import GroupedPod, group_name, grouped_pod
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import JobKind, PodFacts
-from topo.gangs.job_kinds.plain_pods import KUEUE_INDEX, PLAIN_PODS, gang_of_pod
+from topo.gangs.job_kinds.plain_pods import PLAIN_PODS, named_gang
 from topo.gangs.job_kinds.templates import pod_gpus
 from topo.gangs.json_patch import Operation, add, entries, mapping, mappings, sequence
 from topo.gangs.stamp import (
@@ -26,9 +27,8 @@ from topo.gangs.stamp import (
     read_stamp,
     stamped_rank,
 )
-from topo.gangs.terms import GroupTerms, Way, read_terms, shown
+from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.errors import Refusal
-from topo.model.limits import MAX_PODS
 from topo.placement.job.request import Request, flaw
 
 
@@ -47,16 +47,16 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     metadata, spec = mappings(pod, "metadata", "spec")
     annotations, labels = mappings(metadata, "annotations", "labels")
     kind = _kind(metadata, keys)
-    if kind in {None, PLAIN_PODS} and keys.of_pod_group not in annotations:
-        named = gang_of_pod(labels, annotations, keys)
-        if named is not None and keys.size in annotations:
-            return _plain(pod, rules, named[1])
-    stamp = read_stamp(annotations, keys)
+    is_plain = kind in {None, PLAIN_PODS} and keys.of_pod_group not in annotations
+    if is_plain and keys.size in annotations and named_gang(labels, annotations, keys):
+        return _plain(pod, rules)
+    lacking = missing_word(annotations, keys) if kind is None else None
+    stamp = lacking or read_stamp(annotations, keys)
     if stamp is None or keys.of_pod_group in annotations:
         return _without_stamp(pod, rules)
     terms = read_terms(annotations, keys)
     if isinstance(stamp, Refusal):
-        return _left(stamp.what)
+        return _left(str(stamp))
     is_elastic = kind is not None and kind.is_elastic
     rank = None if is_elastic else stamped_rank(stamp, annotations, labels, keys)
     why = _why_not(terms, kind)
@@ -75,8 +75,8 @@ def admit_pod(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     return _grouped(pod, rules, _Place(rank, group, terms), {})
 
 
-def _plain(pod: Mapping[str, Any], rules: Rules, total: str) -> AdmissionOutcome:
-    """Return the outcome for a pod without a job that names its gang, which has `total` pods."""
+def _plain(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
+    """Return the outcome for a pod without a job that names its gang."""
     keys = rules.keys
     metadata, spec = mappings(pod, "metadata", "spec")
     annotations, labels = mappings(metadata, "annotations", "labels")
@@ -84,21 +84,17 @@ def _plain(pod: Mapping[str, Any], rules: Rules, total: str) -> AdmissionOutcome
     if not isinstance(gpus, PodGpus) or not gpus.gpus:
         unknown = AWAITED if isinstance(gpus, UnknownTemplate) else UNCHANGED
         return _left(str(gpus)) if isinstance(gpus, Refusal) else unknown
-    terms, pods = read_terms(annotations, keys), read_number(total)
-    if not isinstance(terms, GroupTerms) or not pods or pods > MAX_PODS:
-        return _left(str(terms) if isinstance(terms, Refusal) else f"it needs {keys.pods}")
-    request = Request(pods=pods, gpus_per_pod=gpus.gpus, group_size=terms.group_size)
+    terms, gang = read_terms(annotations, keys), read_plain_gang(labels, annotations, keys)
+    if isinstance(gang, Refusal) or not isinstance(terms, GroupTerms):
+        return _left(str(terms if isinstance(terms, Refusal) else gang))
+    request = Request(pods=gang.pods, gpus_per_pod=gpus.gpus, group_size=terms.group_size)
     if (refusal := flaw(request)) is not None:
         return _left(str(refusal))
-    stated = annotations.get(keys.rank, labels.get(KUEUE_INDEX))
-    rank = read_number(stated)
-    if stated is not None and (rank is None or rank >= pods):
-        return _left(f"its rank is {shown(stated)}, and the gang has {pods} pods")
-    stamp = Stamp(pods, 0, request.pods_per_group)
-    group = stamp.group(rank) if rank is not None else None
+    stamp = Stamp(gang.pods, 0, request.pods_per_group)
+    group = stamp.group(gang.rank) if gang.rank is not None else None
     more = {**stamp.annotations(keys), keys.kind: PLAIN_PODS.name}
     more |= {keys.claimed_gpus: str(gpus.claimed)} if gpus.claimed else {}
-    return _grouped(pod, rules, _Place(rank, group, terms), more)
+    return _grouped(pod, rules, _Place(gang.rank, group, terms), more)
 
 
 def _without_stamp(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:

@@ -29,18 +29,11 @@ KUEUE_TOTAL = f"{_KUEUE}/pod-group-total-count"
 KUEUE_INDEX = f"{_KUEUE}/pod-group-pod-index"
 
 
-def gang_of_pod(
+def named_gang(
     labels: Mapping[str, Any], annotations: Mapping[str, Any], keys: AnnotationKeys
-) -> tuple[str, str] | None:
-    """Return the name of the gang that a plain pod says it is of, and how many pods that has.
-
-    The number is as it stands there, empty where it is missing.
-    """
-    if own := annotations.get(keys.gang_name):
-        return str(own), str(annotations.get(keys.pods, ""))
-    if name := labels.get(KUEUE_NAME):
-        return str(name), str(annotations.get(KUEUE_TOTAL, ""))
-    return None
+) -> str:
+    """Return the name of the gang that a plain pod says it is of; empty for none."""
+    return str(annotations.get(keys.gang_name) or labels.get(KUEUE_NAME) or "")
 
 
 def _parts(_pod: Mapping[str, Any]) -> JobParts:
@@ -48,11 +41,11 @@ def _parts(_pod: Mapping[str, Any]) -> JobParts:
 
 
 def _gang(pod: PodFacts) -> GangName | None:
-    found = gang_of_pod(pod.labels, pod.annotations, pod.keys)
-    if found is None:
+    name = named_gang(pod.labels, pod.annotations, pod.keys)
+    if not name:
         return None
-    whole = found[0].replace("%", "%25").replace("/", "%2F")
-    return GangName(gang_of(NAME, pod.namespace, whole), found[0])
+    whole = name.replace("%", "%25").replace("/", "%2F")
+    return GangName(gang_of(NAME, pod.namespace, whole), name)
 
 
 PLAIN_PODS = JobKind(
