@@ -203,9 +203,9 @@ def test_a_native_job_of_one_group_asks_kube_scheduler_for_one_value_of_a_label(
     ("pods", "size", "rules", "text"),
     [
         (4, "16", NATIVE, "kube-scheduler keeps one group together, and this job has 2"),
-        (2, "16", replace(NATIVE, label_keys={}), "no label of nodes names groups of 2 pods"),
+        (2, "16", replace(NATIVE, label_keys={}), "writes no labels of groups"),
         (64, "512", NATIVE, "no label of nodes names groups of 64 pods of 8 GPUs"),
-        (2, "16", replace(NATIVE, makes_groups=False), "needs a Volcano Job, or PodGroups"),
+        (2, "16", replace(NATIVE, makes_groups=False), "needs a Volcano Job, a queue of Kueue"),
     ],
 )
 def test_a_native_job_that_kube_scheduler_cannot_keep_together_is_refused(

@@ -21,6 +21,7 @@ pkg/controller/jobs/*;
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from topo.gangs.admission.native_jobs import no_label
 from topo.gangs.admission.outcome import Rules
 from topo.gangs.annotation_keys import (
     ADMISSION_GATED_BY,
@@ -138,9 +139,7 @@ def podset_slices(
     level = _level(pods, request.gpus_per_pod, rules)
     found = {SLICE_LEVEL: level, SLICE_SIZE: str(pods)} if is_required else {PREFERRED: level}
     if not level:
-        what = f"no label of nodes names groups of {pods} pods of {request.gpus_per_pod} GPUs"
-        fix = f"write {keys.way}: nomination; `topo tree` shows the groups"
-        return Refusal(what, places[keys.size], fix)
+        return no_label(pods, request.gpus_per_pod, rules, places[keys.size])
     if terms.within is not None:
         tier = tier_of_kind(rules.tiers, terms.within)
         if tier is None or terms.within not in rules.label_keys:

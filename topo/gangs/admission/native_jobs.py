@@ -22,9 +22,11 @@ def refusal_for(
     keys = rules.keys
     if not parts.has_pod_group:
         where = places.get(keys.way, places[keys.size])
-        fix = f"write {keys.way}: nomination, or submit a Volcano Job"
-        what = "native placement needs a Volcano Job, or PodGroups of Kubernetes for a batch/v1 Job"
-        return Refusal(what, where, fix)
+        what = (
+            "native placement needs a Volcano Job, a queue of Kueue for a kind of job whose pods"
+            " Kueue numbers, or PodGroups of Kubernetes for a batch/v1 Job"
+        )
+        return Refusal(what, where, f"write {keys.way}: nomination, or submit a Volcano Job")
     return _unknown_kind(terms, rules, places)
 
 
@@ -48,11 +50,18 @@ def topology_key(
     tier = lowest_tier_for(rules.tiers, request.pods, request.gpus_per_pod)
     inside = terms.within or next(iter(sorted(tier.kinds)) if tier is not None else iter(()), None)
     if inside is None or inside not in rules.label_keys:
-        what = (
-            f"no label of nodes names groups of {request.pods} pods of {request.gpus_per_pod} GPUs"
-        )
-        return Refusal(what, where, f"write {keys.way}: nomination; `topo tree` shows the groups")
+        return no_label(request.pods, request.gpus_per_pod, rules, where)
     return rules.label_keys[inside]
+
+
+def no_label(pods: int, gpus_per_pod: int, rules: Rules, where: str) -> Refusal:
+    """Return that no label of nodes says where so many pods are in one group."""
+    way = f"write {rules.keys.way}: nomination"
+    if not rules.label_keys:
+        what = "this master writes no labels of groups, and a scheduler goes by these alone"
+        return Refusal(what, where, f"{way}, or have labels in --controllers")
+    what = f"no label of nodes names groups of {pods} pods of {gpus_per_pod} GPUs"
+    return Refusal(what, where, f"{way}; `topo tree` shows the groups")
 
 
 def _unknown_kind(terms: GroupTerms, rules: Rules, places: Mapping[str, str]) -> Refusal | None:
