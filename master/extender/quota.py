@@ -8,7 +8,6 @@ count so, and a later question about the same pod replaces what it counted befor
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress, repeat
-from operator import not_
 
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import ConfigMapObject, Key, NodeObject
@@ -20,15 +19,14 @@ from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.shared_cards.quota import (
     A_CARD,
-    EXCEEDS,
+    Place,
     Quotas,
     is_allowed,
     open_models,
     read_quotas,
+    why_not,
 )
 
-Place = tuple[str, str]
-"""The model of a node's cards, and its pool; an empty one for none."""
 NOWHERE: Place = "", ""
 VCUDA_CORE = "tencent.com/vcuda-core"
 PASSED_S = 5.0
@@ -137,8 +135,11 @@ class GpuQuota:
 
     def _told(self, _told: object) -> None:
         found = next(iter(self._config_map.objects.values()), None)
-        text = found.data.get(QUOTA_KEY, "{}") if found is not None else "{}"
-        quotas = read_quotas(text)
+        quotas: Quotas | Refusal = {}
+        if found is not None and QUOTA_KEY not in found.data:
+            quotas = Refusal("it has no such key", f"data.{QUOTA_KEY}", "write the quotas there")
+        elif found is not None:
+            quotas = read_quotas(found.data[QUOTA_KEY])
         if isinstance(quotas, Refusal):
             self.doubt = f"the ConfigMap of GPU quotas is not used: {quotas}"
         else:
@@ -161,26 +162,29 @@ class GpuQuota:
         places = places or self._places.known
         found = list(map(places.get, names, repeat(NOWHERE)))
         asked = frozenset(found)
-        allowed = self._allowed(pod, asked)
-        if allowed == asked:
+        refused = self._refused(pod, asked)
+        allowed = asked - refused.keys()
+        if not refused:
             verdict = NodeVerdict(names)
         else:
-            passes = list(map(allowed.__contains__, found))
-            failed = tuple(compress(names, map(not_, passes)))
-            verdict = NodeVerdict(tuple(compress(names, passes)), {EXCEEDS: failed})
+            passed = tuple(compress(names, map(allowed.__contains__, found)))
+            verdict = NodeVerdict(passed, _by_reason(names, found, refused))
         if is_one:
             verdict = verdict.first()
             allowed = frozenset(places.get(name, NOWHERE) for name in verdict.passed)
         self._note_passed(pod, frozenset(model for model, _ in allowed))
         return verdict
 
-    def _allowed(self, pod: ClusterPod, places: frozenset[Place]) -> frozenset[Place]:
+    def _refused(self, pod: ClusterPod, places: frozenset[Place]) -> Mapping[Place, str]:
+        """Return the places whose nodes the pod may not use, and why."""
         key = pod.metadata.namespace, pod.metadata.name
         quota = self._quotas.get(key[0])
         if quota is None:
-            return places
-        models = open_models(quota, self._used(key), hundredths(pod))
-        return frozenset(place for place in places if is_allowed(quota, models, *place))
+            return {}
+        used, asks = self._used(key), hundredths(pod)
+        models = open_models(quota, used, asks)
+        closed = (place for place in places if not is_allowed(quota, models, *place))
+        return {place: why_not(quota, used, asks, place) for place in closed}
 
     def _note_passed(self, pod: ClusterPod, models: frozenset[str]) -> None:
         """Count a waiting pod on the models that it may get now."""
@@ -205,3 +209,14 @@ class GpuQuota:
                 for model in models:
                     used[model] += taken
         return used
+
+
+def _by_reason(
+    names: Sequence[str], places: Sequence[Place], refused: Mapping[Place, str]
+) -> Mapping[str, Sequence[str]]:
+    """Return the names of the refused nodes by the reason of their place. O(names)."""
+    found: dict[str, list[str]] = {why: [] for why in refused.values()}
+    for name, place in zip(names, places, strict=True):
+        if (why := refused.get(place)) is not None:
+            found[why].append(name)
+    return found

@@ -22,7 +22,7 @@ from topo.gangs.extender.verdicts import NodeVerdict
 from topo.kit.serving.bodies import Bodies
 from topo.kit.serving.connections import Connections
 from topo.kit.serving.problem import answer_expectation, problems
-from topo.model.errors import BadInputError
+from topo.model.errors import BadInputError, Refusal
 
 MAX_BODY_BYTES = 8 << 20
 """Names of 100,000 nodes have 4 MB. Whole nodes have some 30 kB each, so that 250 fit: a larger
@@ -126,4 +126,9 @@ class _Calls:
 
 
 def _asks_for_one(request: web.Request) -> bool:
-    return request.query.get("nodes") == "one"
+    """Return whether one node is to come out; raises `BadInputError` for another word."""
+    asked = request.query.get("nodes")
+    if asked not in {None, "one"}:
+        fix = "write filterVerb: predicates, or predicates?nodes=one"
+        raise BadInputError(Refusal(f"nodes is {asked!r}", "the query", fix))
+    return asked is not None

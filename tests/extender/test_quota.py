@@ -51,12 +51,19 @@ def test_the_published_example_is_read() -> None:
         ('{"a": {"quota": [1]}}', "a.quota"),
         ('{"a": {"pool": "public"}}', "a.pool"),
         ('{"a": {"pool": [1]}}', "a.pool"),
+        ('{"a": {"qouta": {"M40": 1}}}', "a.qouta"),
     ],
 )
 def test_a_quota_that_cannot_be_kept_is_refused_with_its_place(text: str, where: str) -> None:
     found = read_quotas(text)
     assert isinstance(found, Refusal)
     assert found.where == where
+
+
+def test_keys_are_read_in_any_case_as_go_reads_them() -> None:
+    assert read_quotas('{"a": {"Quota": {"M40": 1}, "POOL": ["p"]}}') == {
+        "a": NamespaceQuota({"M40": 1}, ("p",))
+    }
 
 
 @given(
@@ -165,7 +172,15 @@ async def test_the_second_of_two_pods_that_ask_for_the_last_card_is_refused(
         assert await passed(asking, one) == ["m40-public", "m40-wx"]
         found = await asking.ask("predicates", {"Pod": two, "Nodes": node_list(*NODES)})
         assert found["Nodes"] == {"items": []}
-        assert set(found["FailedNodes"].values()) == {EXCEEDS}
+        assert found["FailedNodes"] == {
+            **dict.fromkeys(
+                ("m40-public", "m40-wx"),
+                f"{EXCEEDS}: its namespace has 1 of 1 cards of M40, and the pod asks for 1",
+            ),
+            **dict.fromkeys(
+                ("p100-public", "plain"), f"{EXCEEDS}: its namespace may use cards of M40"
+            ),
+        }
         assert await passed(asking, one) == ["m40-public", "m40-wx"], "its own again"
         await asyncio.sleep(6)
         assert await passed(asking, two) == ["m40-public", "m40-wx"], "the first was not bound"
@@ -182,6 +197,10 @@ async def test_one_node_comes_out_where_one_is_asked_for_and_names_for_names(
         assert found["NodeNames"] == ["m40-public", "p100-public"]
         assert found["Nodes"] is None
         assert await passed(asking, one, "predicates?nodes=one") == ["m40-public"]
+        found = await asking.ask("predicates?nodes=two", {"Pod": one, "NodeNames": list(NODES)})
+        assert found["Error"] == (
+            "nodes is 'two' (at the query); write filterVerb: predicates, or predicates?nodes=one"
+        )
         all_of_one_model = await pod(server, "two", 400)
         assert await passed(asking, all_of_one_model) == ["p100-public"], "it has none of these"
 
@@ -197,7 +216,7 @@ async def test_a_scheduler_of_v1beta1_is_answered_in_its_own_letters(
             "m40-public",
             "p100-public",
         ]
-        assert found["failedNodes"]["plain"] == EXCEEDS
+        assert found["failedNodes"]["plain"].startswith(EXCEEDS)
         assert found["error"] == ""
         ranked = await asking.ask("prioritize", {"pod": one, "nodenames": ["none", "plain"]})
         assert ranked == [{"host": "none", "score": 0}, {"host": "plain", "score": 10}]
@@ -222,7 +241,8 @@ async def test_a_node_whose_labels_are_no_texts_has_none(
         odd = {"items": [{"metadata": {"name": "m40-public", "labels": {MODEL: ["M40"]}}}]}
         one = await pod(server, "one", 100)
         found = await asking.ask("predicates", {"Pod": one, "Nodes": odd})
-        assert found["FailedNodes"] == {"m40-public": EXCEEDS}
+        why = f"{EXCEEDS}: its namespace may use cards of M40, P100 in pool public"
+        assert found["FailedNodes"] == {"m40-public": why}
 
 
 @pytest.mark.virtual_time
@@ -237,6 +257,20 @@ async def test_a_broken_config_map_keeps_the_quota_that_was_and_is_said(
         port = asking.master.service.extender
         assert port is not None
         assert "gpu_quota" in port.quota.doubt or "default" in port.quota.doubt
+
+
+@pytest.mark.virtual_time
+async def test_a_config_map_without_the_key_of_quotas_opens_nothing_and_is_said(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    async with asked(server, tmp_path) as asking:
+        await asyncio.sleep(1)
+        await server.put("configmaps", "gpuquota", "kube-system", data={"gpu-quota": "{}"})
+        await asyncio.sleep(1)
+        assert await passed(asking, await pod(server, "a", 100)) == ["m40-public", "p100-public"]
+        port = asking.master.service.extender
+        assert port is not None
+        assert "data.gpu_quota" in port.quota.doubt
 
 
 @pytest.mark.virtual_time

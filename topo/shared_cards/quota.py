@@ -13,7 +13,7 @@ gets none: 250 are more than 200.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,8 @@ A_CARD = 100
 EXCEEDS = "ExceedsGPUQuota"
 """The reason that gpu-admission gives for a node."""
 MOST_NAMESPACES, MOST_WORDS = 10_000, 256
+_CARDS, _POOLS = "quota", "pool"
+_SHOWN, _SHOWN_CHARS = 5, 64
 _FIX = '{"<namespace>": {"quota": {"<model>": <cards>}, "pool": ["<pool>"]}}'
 
 
@@ -36,6 +38,8 @@ class NamespaceQuota:
 
 
 Quotas = Mapping[str, NamespaceQuota]
+Place = tuple[str, str]
+"""The model of a node's cards, and its pool; an empty one for none."""
 
 
 def read_quotas(text: str) -> Quotas | Refusal:
@@ -57,17 +61,31 @@ def read_quotas(text: str) -> Quotas | Refusal:
 
 def _of_namespace(stated: Any, namespace: str) -> NamespaceQuota | Refusal:
     if not isinstance(stated, dict):
-        return _bad("it is not an object", namespace)
-    cards, pools = stated.get("quota") or {}, stated.get("pool") or []
+        return _bad(f"{_shown(stated)} is not an object", namespace)
+    found = {key.lower(): value for key, value in stated.items()}  # as Go reads keys
+    if unknown := found.keys() - {_CARDS, _POOLS}:
+        what = f"this key is neither {_CARDS} nor {_POOLS}"
+        return _bad(what, f"{namespace}.{min(unknown)}")
+    cards, pools = found.get(_CARDS) or {}, found.get(_POOLS) or []
     if not isinstance(cards, dict) or len(cards) > MOST_WORDS:
-        return _bad(f"it is not an object of at most {MOST_WORDS} models", f"{namespace}.quota")
+        what = f"{_shown(cards)} is not an object of at most {MOST_WORDS} models"
+        return _bad(what, f"{namespace}.{_CARDS}")
     for model, number in cards.items():
         if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            return _bad("it is not a whole number of cards", f"{namespace}.quota.{model}")
+            what = f"{_shown(number)} is not a whole number of cards"
+            return _bad(what, f"{namespace}.{_CARDS}.{model}")
     is_list = isinstance(pools, list) and len(pools) <= MOST_WORDS
     if not is_list or not all(isinstance(each, str) for each in pools):
-        return _bad(f"it is no list of at most {MOST_WORDS} names", f"{namespace}.pool")
+        what = f"{_shown(pools)} is not a list of at most {MOST_WORDS} names"
+        return _bad(what, f"{namespace}.{_POOLS}")
     return NamespaceQuota(cards, tuple(pools))
+
+
+def _shown(value: Any) -> str:
+    """Return the start of a value as it stands in the text; of a nested one only what it is."""
+    if isinstance(value, dict | list):
+        return "a list" if isinstance(value, list) else "an object"
+    return json.dumps(value)[:_SHOWN_CHARS]
 
 
 def _bad(what: str, where: str) -> Refusal:
@@ -89,3 +107,23 @@ def open_models(quota: NamespaceQuota, used: Mapping[str, int], hundredths: int)
 def is_allowed(quota: NamespaceQuota, models: frozenset[str], model: str, pool: str) -> bool:
     """Return whether the namespace may use a node of this model and pool."""
     return model in models and (not quota.pools or pool in quota.pools)
+
+
+def why_not(quota: NamespaceQuota, used: Mapping[str, int], hundredths: int, place: Place) -> str:
+    """Return why the namespace may not use a node of this model and pool, with the numbers.
+
+    Nodes that it could never use have one text, so that a scheduler counts them together.
+    """
+    model, pool = place
+    if model in quota.cards and (not quota.pools or pool in quota.pools):
+        has, asks, most = used.get(model, 0) / A_CARD, hundredths / A_CARD, quota.cards[model]
+        numbers = f"{has:g} of {most} cards of {model}, and the pod asks for {asks:g}"
+        return f"{EXCEEDS}: its namespace has {numbers}"
+    pools = f" in pool {_listed(quota.pools)}" if quota.pools else ""
+    return f"{EXCEEDS}: its namespace may use cards of {_listed(quota.cards) or 'no model'}{pools}"
+
+
+def _listed(words: Iterable[str]) -> str:
+    found = sorted(words)
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return f"{', '.join(found[:_SHOWN])}{more}"
