@@ -66,7 +66,35 @@ def test_nfd_has_an_object_for_each_node_with_the_labels_of_the_domain(topo: Top
     shown = topo("export", "-f", "nfd", "--domain", "example.com", "--kind", "dragonfly")
     made = list(yaml.safe_load_all(shown.stdout))
     assert {key for each in made for key in each["spec"]["labels"]} == {"example.com/dragonfly"}
-    assert topo("export", "-f", "nfd", "--kind", "rack").exit_code == Exit.REFUSED
+
+
+@pytest.mark.parametrize("made", ["nfd", "kueue", "kai", "koordinator", "slurm-block"])
+def test_a_kind_that_no_group_has_is_refused_with_those_that_there_are(
+    topo: Topo, made: str
+) -> None:
+    shown = topo("export", "-f", made, "--kind", "rack")
+    assert shown.exit_code == Exit.REFUSED
+    assert "of kind rack" in shown.stderr
+    assert "at --kind\n  next: name one of dragonfly, switchbox" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--domain", "Bad domain"), ("--namespace", "Bad_NS")]
+)
+def test_a_name_that_kubernetes_would_refuse_is_refused_before(
+    topo: Topo, option: str, value: str
+) -> None:
+    shown = topo("export", "-f", "nfd", option, value)
+    assert (shown.exit_code, shown.stdout) == (Exit.USAGE, "")
+    assert f"at {option} {value}\n  next: write a" in shown.stderr
+
+
+def test_a_file_that_cannot_be_read_back_is_named_with_its_line(topo: Topo, tmp_path: Path) -> None:
+    there = tmp_path / "topology.conf"
+    there.write_text("SwitchName=a Nodes=b\nSwitchName=c Nodes=n[1-\n")
+    shown = topo("export", "-f", "slurm-tree", "-o", str(there))
+    assert shown.exit_code == Exit.REFUSED
+    assert f"at --output {there}: line 2" in shown.stderr
 
 
 @pytest.mark.parametrize(
@@ -86,7 +114,6 @@ def test_a_scheduler_has_the_objects_that_its_controller_would_make(
     assert {each["metadata"]["labels"]["app.kubernetes.io/managed-by"] for each in made} == {
         "topo-export"
     }
-    assert topo("export", "-f", scheduler, "--kind", "rack").exit_code == Exit.REFUSED
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from topo.model.errors import Refusal
 from topo.model.forest import Forest
 from topo.model.ids import FabricName, Kind, natural_key
 from topo.model.rest.topology import NodeDocument, TopologyDocument, is_group, walk
+from topo.publish.names import OBJECT_NAME, is_dns_name
 from topo.publish.node_features import MANAGED_BY, can_name, manifest, node_features
 from topo.publish.node_labels import Fabrics, label_keys
 from topo.publish.slurm.document import SlurmChoice, slurm_file
@@ -58,7 +59,8 @@ def slurm(
     """
     made = slurm_file(forest, choice, _there(output), others)
     if isinstance(made, Refusal):
-        raise CliError(Exit.REFUSED, made)
+        where = made.where.replace("--output", f"--output {output}", 1)
+        raise CliError(Exit.REFUSED, replace(made, where=where))
     remarks = (
         *_remark(made.unnameable, "cannot be named in a hostlist of Slurm"),
         *_remark(made.in_no_block, "stand in no block"),
@@ -74,8 +76,12 @@ def node_feature_objects(
     `beside` are the forests of further fabrics.
     Raises `CliError` where there is none: applied with `--prune` it would delete all.
     """
+    if not OBJECT_NAME.valid.fullmatch(namespace):
+        fix = "write a name in small letters, such as node-feature-discovery"
+        raise usage("this is no name of a namespace", f"--namespace {namespace}", fix)
     keys = _keys(domain, kinds)
-    text = _unless_empty(manifest(node_features(forest, keys, namespace, beside)), keys)
+    text = manifest(node_features(forest, keys, namespace, beside))
+    _require_groups(text, (forest, *beside.values()), kinds)
     unnameable = tuple(node.name for node in forest.nodes() if not can_name(node.name))
     return ForestFile(text=text, remarks=_remark(unnameable, "cannot be named in a label"))
 
@@ -91,8 +97,9 @@ def topology_objects(
     keys = _keys(domain, kinds)
     objects, api_version = _TOPOLOGIES[scheduler]
     wanted = objects(all_chains(forest, keys, domain, beside))
-    made = documents(wanted, api_version, dict([MANAGED_BY]))
-    return ForestFile(text=_unless_empty(manifest(made), keys))
+    text = manifest(documents(wanted, api_version, dict([MANAGED_BY])))
+    _require_groups(text, (forest, *beside.values()), kinds)
+    return ForestFile(text=text)
 
 
 def excluded_hosts(document: TopologyDocument, *, as_hostlist: bool) -> ForestFile:
@@ -116,15 +123,28 @@ def is_held(node: NodeDocument) -> bool:
 
 
 def _keys(domain: str, kinds: Sequence[str]) -> Mapping[Kind, str]:
+    """Return the label of each kind. Raises `CliError` for a domain that no label can have."""
+    if not is_dns_name(domain):
+        fix = "write a DNS name in small letters, such as metax-tech.com"
+        raise usage("this is no prefix of labels", f"--domain {domain}", fix)
     keys = label_keys(domain, {Kind(kind): f"{domain}/{kind}" for kind in kinds})
     return {kind: key for kind, key in keys.items() if not kinds or kind in kinds}
 
 
-def _unless_empty(text: str, keys: Mapping[Kind, str]) -> str:
-    if not text:
-        fix = f"kinds of groups have labels: {', '.join(keys)}; name others with --kind"
+def _require_groups(text: str, forests: Iterable[Forest], kinds: Sequence[str]) -> None:
+    """Raise `CliError` for an empty text: no node is in a group of these kinds, if any are named,
+    or of those that have labels.
+    """
+    if text:
+        return
+    there = sorted({group.kind for forest in forests for _, group in forest.groups()})
+    if not there:
+        fix = "ask again when `topo tree` shows groups"
         raise CliError(Exit.REFUSED, Refusal("no node is in a group", "the answer", fix))
-    return text
+    what = "no node is in a group of a kind that has a label"
+    if kinds:
+        what = f"no node is in a group of kind {' or '.join(kinds)}"
+    raise CliError(Exit.REFUSED, Refusal(what, "--kind", f"name one of {', '.join(there)}"))
 
 
 def _remark(names: Sequence[str], why: str) -> tuple[str, ...]:

@@ -113,7 +113,8 @@ def block_topology(
     """
     tree = _Tree(forest, kind, is_written)
     if not tree.blocks and (earlier is None or not earlier.units):
-        fix = f"name one of {', '.join(block_kinds(forest))}, or use slurm-tree"
+        kinds = sorted({group.kind for _, group in forest.groups()})
+        fix = f"name one of {', '.join(kinds)}, or use slurm-tree" if kinds else "use slurm-tree"
         return Refusal(f"no group of kind {kind} has a node", "--kind", fix)
     if tree.count() > MAX_BLOCKS:
         what = f"{len(tree.blocks)} groups of kind {kind} need {tree.count():,} blocks: "

@@ -1,7 +1,7 @@
 """The whole file of one format, from the forest and the file that is there."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -72,7 +72,8 @@ def slurm_file(
         return Refusal(what, "the answer", "ask again when `topo tree` shows nodes")
     earlier = _earlier(choice.format, there)
     if isinstance(earlier, Refusal):
-        return earlier
+        of_all = earlier.where == reading.WHOLE_FILE
+        return replace(earlier, where="--output" if of_all else f"--output: {earlier.where}")
     found: list[Topology] = []
     for topology in _topologies(forest, others, choice, earlier):
         if isinstance(topology, Refusal):
@@ -104,7 +105,7 @@ def _earlier(written: SlurmFormat, there: str) -> Mapping[str, Topology] | Refus
         return one
     if one.units and one.is_block is not (written is SlurmFormat.BLOCK):
         what = f"the file has {'blocks' if one.is_block else 'switches'}, not what is asked for"
-        return Refusal(what, "--output", "name the file of this format, or move it away")
+        return Refusal(what, reading.WHOLE_FILE, "name the file of this format, or move it away")
     return {CONF_NAME: one}
 
 

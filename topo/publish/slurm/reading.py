@@ -16,6 +16,8 @@ from topo.publish.slurm.topology import Topology, Unit
 
 _KEY = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|\S*)", re.ASCII)
 _COMMENT = re.compile(r"#.*")
+WHOLE_FILE = "the file"
+"""Where a refusal is of no one line."""
 _FIX = "correct the file, or move it away to have a new one written"
 
 
@@ -38,7 +40,7 @@ def read_conf(text: str) -> Topology | Refusal:
             return Refusal(unit.what, f"line {number}", _FIX)
         units.append(unit)
     if not units and text.strip():
-        return Refusal("no line names a switch or a block", "the file", _FIX)
+        return Refusal("no line names a switch or a block", WHOLE_FILE, _FIX)
     return Topology("default", tuple(units), sizes, is_block)
 
 
@@ -50,7 +52,7 @@ def read_yaml(text: str) -> tuple[Topology, ...] | Refusal:
     if isinstance(document, Refusal):
         return document
     if not isinstance(document, list):
-        return Refusal("no list of topologies", "the file", _FIX)
+        return Refusal("no list of topologies", WHOLE_FILE, _FIX)
     found: list[Topology] = []
     for entry in document:
         topology = _topology(entry)
@@ -62,7 +64,7 @@ def read_yaml(text: str) -> tuple[Topology, ...] | Refusal:
 
 def _topology(entry: object) -> Topology | Refusal:
     if not isinstance(entry, dict):
-        return Refusal("an entry is no topology", "the file", _FIX)
+        return Refusal("an entry is no topology", WHOLE_FILE, _FIX)
     name = _scalar(entry.get("topology"))
     for kind, units_key, name_key in (
         ("tree", "switches", "switch"),
