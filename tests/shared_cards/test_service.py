@@ -120,10 +120,13 @@ async def test_a_pod_is_told_the_card_it_should_get(
             answer = (await asking.master.get(f"/v1/shared-cards?{query}")).json
             assert answer["choices"] == [{"node": node, "cards": cards, "score": 10, "way": way}]
             alone = (await asking.master.get("/v1/shared-cards?family=metax-sgpu")).json
-            assert "no node has 1 cards idle" in alone["why"]
+            assert alone["why"].startswith("no node has 1 card idle: ")
+            assert alone["why"].endswith(", at most 0 on one node")
             none = (await asking.master.get("/v1/shared-cards?family=metax-sgpu&cores=41")).json
             assert none["choices"] == []
             assert "the most that one has free are 40 cores" in none["why"]
+            bad = await asking.master.get("/v1/shared-cards?cores=30")
+            assert bad.json["fix"] == "family is one of volcano-vgpu, metax-sgpu, gpu-manager"
             wrong = await asking.master.get("/v1/shared-cards?family=gpu-manager&cores=250")
             assert wrong.status == 400
             assert "multiple of it, such as 200 or 300" in wrong.json["fix"]

@@ -1,7 +1,7 @@
 """`GET /v1/shared-cards`: cards that several pods share, and which of them a pod should get."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import orjson
 from aiohttp import web
@@ -20,14 +20,18 @@ from topo.model.rest.gpus import (
 )
 from topo.placement.gpus.gpu_sets import BEST, pair_weights
 from topo.placement.gpus.node_gpus import node_gpus
-from topo.shared_cards.cards import CardsSnapshot
-from topo.shared_cards.choice import CardPolicy, rank
-from topo.shared_cards.families import FAMILIES, GPU_MANAGER, by_name
+from topo.shared_cards.cards import CardsSnapshot, NodeCards
+from topo.shared_cards.choice import CardPolicy, fits, rank
+from topo.shared_cards.families import FAMILIES, GPU_MANAGER, by_name, families
 from topo.shared_cards.requests import CardRequest, card_request
 from topo.shared_cards.summary import FamilySummary, summaries
 from topo.shared_cards.tree import Levels
 
 MOST_CHOICES = 64
+_MEMORY_UNITS = {
+    each.name: "MiB" if each.memory_mib == 1 else f"x {each.memory_mib} MiB"
+    for each in families("")
+}
 PARAMETERS = (
     Parameter("family", "string", "the family of a request", words=FAMILIES),
     Parameter("number", "integer", "how many cards a pod asks for; 1 by default"),
@@ -57,14 +61,13 @@ async def get_shared_cards(request: web.Request, query: Query) -> web.StreamResp
 
 def _asked(query: Query, domain: str) -> CardRequest | None:
     """Return the request in a query, None without one; raise `BadInputError`."""
-    family = query.get("family")
+    family, fix = query.get("family"), f"family is one of {', '.join(FAMILIES)}"
     if family is None:
         for name in ("number", "cores", "memory", "policy"):
             if name in query:
-                raise BadInputError(Refusal("it is of no family", name, "add ?family=…"))
+                raise BadInputError(Refusal("it is of no family", name, fix))
         return None
     if family not in FAMILIES:
-        fix = f"family is one of {', '.join(FAMILIES)}"
         raise BadInputError(Refusal(f"{family[:64]!r} is not a family", "family", fix))
     if query.get("policy", CardPolicy.BINPACK) not in list(CardPolicy):
         what = f"{query['policy'][:64]!r} is not a policy"
@@ -109,21 +112,27 @@ def _report(
             )
             for each in ranked[:MOST_CHOICES]
         ]
-        answer["why"] = "" if ranked else _why(answer["families"], asked)
+        answer["why"] = "" if ranked else _why(cards.nodes.values(), asked)
     return orjson.dumps(answer)
 
 
-def _why(families: list[CardFamilyDocument], asked: CardRequest) -> str:
-    """Return why no node can take the pod, with the numbers."""
-    of = next((each for each in families if each["family"] == asked.family), None)
-    if of is None:
+def _why(nodes: Iterable[NodeCards], asked: CardRequest) -> str:
+    """Return why no node can take the pod, with the numbers; O(cards)."""
+    of = [found for found in nodes if found.family == asked.family]
+    if not of:
         return f"no node publishes cards of {asked.family}"
-    left, each = of["largest"], asked.each
-    memory = f"{each.memory} memory" if each.memory else "all memory"
-    wanted = "idle" if asked.is_whole else f"with {each.cores} cores and {memory} free"
+    most = max(sum(fits(usage, asked) for usage in found.cards) for found in of)
+    cards = "1 card" if asked.number == 1 else f"{asked.number} cards"
+    here = f"at most {most} on one node"
+    if asked.is_whole:
+        (all_cards,) = summaries(of)
+        return f"no node has {cards} idle: {all_cards.idle} of {all_cards.cards} are, {here}"
+    unit = _MEMORY_UNITS[asked.family]
+    memory = f"{asked.each.memory} {unit} of memory" if asked.each.memory else "all of its memory"
+    (left,) = (each.largest for each in summaries(of))
     return (
-        f"no node has {asked.number} cards {wanted}: {of['idle']} of {of['cards']} cards are idle, "
-        f"and the most that one has free are {left['cores']} cores and {left['memory']} memory"
+        f"no node has {cards} with {asked.each.cores} cores and {memory} free, {here}: "
+        f"the most that one has free are {left.cores} cores and {left.memory} {unit}"
     )
 
 
