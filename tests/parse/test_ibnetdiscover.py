@@ -97,6 +97,17 @@ def test_a_dump_that_is_cut_off_is_told_or_refused_and_never_a_smaller_fabric() 
         assert dump.missing or (dump.cables, dump.adapters) == (whole.cables, whole.adapters), end
 
 
+def test_a_text_that_ends_within_a_line_is_called_cut_off_and_a_folded_one_is_not() -> None:
+    text = rails([["a", "b"], ["c"]], 2).text()
+    for line in ("\nCa", "\n[2]", "\nSwitch", "\nvendid"):
+        cut = text[: text.rindex(line) + 6]
+        found = refused(cut)
+        assert "ends in the middle of this line" in found.what, line
+        assert found.where == f"line {cut.count(chr(10)) + 1}"
+        assert "when it is whole" in found.fix
+    assert "with its lines as they were" in refused(text.replace(" lid 7", "\n lid 7", 1)).fix
+
+
 def test_blocks_that_stand_twice_alike_are_read_once_with_a_warning() -> None:
     text = pairs(2).text()
     once, twice = dump_of(text), understood(text + text)

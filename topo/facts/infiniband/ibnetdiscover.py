@@ -64,7 +64,8 @@ _SWITCH_NAME = re.compile(r"[^;]*;([^:;]{1,200})(?::.*)?")
 """`MF0;ib-leaf-01:MQM9700/U1` is what the driver of a managed switch makes of its name."""
 AGGREGATION = "Aggregation Node"
 """In the description of the part of a switch that sums up messages."""
-_FIX = f"give the output of `{COMMAND}` without -p, -l, -H, -S and -R"
+_FIX = f"give the output of `{COMMAND}` with its lines as they were, without -p, -l, -H, -S, -R, --diff"
+_AGAIN = f"let `{COMMAND}` end, and put its output there when it is whole"
 _ONE_DUMP = "give each dump as a file of its own"
 _BLOCKLESS = Refusal("no block of a switch or an adapter", WHOLE_TEXT, _FIX)
 _Cabled = Sequence[tuple[str, ...]]
@@ -193,7 +194,12 @@ def _unread_port(lines: str, begin: int) -> int:
 
 
 def _unread(text: str, position: int) -> Refusal:
-    """Return the refusal of a line, without its words: the file may be a secret of somebody."""
+    """Return the refusal of a line, without its words: the file may be a secret of somebody.
+
+    The tool ends its last line: a text that does not was cut off there.
+    """
+    if position > 0 and "\n" not in text[position:]:
+        return Refusal("the text ends in the middle of this line", _line(text, position), _AGAIN)
     return Refusal(f"this line is none of {FORMAT}", _line(text, position), _FIX)
 
 

@@ -44,6 +44,11 @@ _TOOL_ERRORS = (
         "load ib_umad and run it as root, on a host with an active InfiniBand port",
     ),
     _tool_error(
+        r"unable to connect to socket .{0,100}lldpd",
+        "lldpcli reaches no lldpd here",
+        "start lldpd, and run lldpcli as root or in the group of /run/lldpd.socket",
+    ),
+    _tool_error(
         r"(?:command|executable file) not found|: not found[ \t]*$|: No such file or directory",
         "the command is not installed, or not on the PATH",
         "install the tool, or give the output of a host that has it",
