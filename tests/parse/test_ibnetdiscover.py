@@ -105,7 +105,7 @@ def test_a_text_that_ends_within_a_line_is_called_cut_off_and_a_folded_one_is_no
         assert "ends in the middle of this line" in found.what, line
         assert found.where == f"line {cut.count(chr(10)) + 1}"
         assert "when it is whole" in found.fix
-    assert "with its lines as they were" in refused(text.replace(" lid 7", "\n lid 7", 1)).fix
+    assert "as it prints them" in refused(text.replace(" lid 7", "\n lid 7", 1)).fix
 
 
 def test_blocks_that_stand_twice_alike_are_read_once_with_a_warning() -> None:

@@ -155,7 +155,7 @@ def test_an_object_of_nautobot_that_is_in_no_list_is_refused(name: str) -> None:
 def test_what_of_nautobot_is_not_between_two_interfaces_is_passed_over(more: Any) -> None:
     found = read_plan(nautobot_pages(nautobot(1), nautobot(2, **more)))
     assert isinstance(found, CablePlan)
-    assert (len(found.cables), "1 cables" in found.notes[0]) == (1, True)
+    assert (len(found.cables), "1 cable" in found.notes[0]) == (1, True)
 
 
 def test_an_interface_of_a_module_is_passed_over() -> None:
@@ -198,7 +198,7 @@ def test_pages_that_are_not_all_or_cut_are_refused(text: str, key: str) -> None:
 def test_what_is_not_between_two_interfaces_is_passed_over_and_told(other: Any) -> None:
     found = read_plan(paged(uplink(1), other))
     assert isinstance(found, CablePlan)
-    assert (len(found.cables), "1 cables" in found.notes[0], "cable 9" in found.notes[0]) == (
+    assert (len(found.cables), "1 cable" in found.notes[0], "cable 9" in found.notes[0]) == (
         1,
         True,
         True,

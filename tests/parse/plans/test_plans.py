@@ -68,7 +68,8 @@ def test_a_cable_that_is_written_at_both_ends_is_one() -> None:
         (OURS + "a,1\n", "line 2", "2 cells"),
         (f"id,{NETBOX}7,a,dcim.interface,1,b,dcim.interface\n", "line 2", "6 cells"),
         (OURS, "the plan", "no cable"),
-        ("graph g {\n a -- b\n}\n", "line 2", "without a port"),
+        ("graph g {\n a -- b\n}\n", "line 2", "not one edge with a port"),
+        ("graph g { a:1 -- b:1; a:2 -- b:2 }\n", "line 1", "not one edge with a port"),
         ("T a\n  P1 -> \n", "line 2", "neither"),
         ("hello\n", "line 1", "no plan"),
         ("", "line 1", "no plan"),
@@ -100,7 +101,15 @@ def test_cables_of_panels_are_passed_over_and_told() -> None:
     found = read_plan(text)
     assert isinstance(found, CablePlan)
     assert len(found.cables) == 1
-    assert "panels are not followed" in found.notes[0]
+    assert "1 cable is not between two interfaces (line 3): panels are" in found.notes[0]
+
+
+def test_a_rate_that_is_no_speed_is_told_with_its_line() -> None:
+    found = read_plan(OURS + "a,1,b,1,fast\na,2,b,2,400G\na,3,b,3,\na,4,b,4,NDR\n")
+    assert isinstance(found, CablePlan)
+    assert [cable.gbps for cable in found.cables] == [0, 400, 0, 0]
+    (note,) = found.notes
+    assert "rate 'fast' is no speed (line 2, 5): write it as 4xNDR" in note
 
 
 @given(st.text(max_size=200), st.sampled_from([OURS, "graph g {\n", "T a\n  P1 -> T b P2\n", ""]))

@@ -16,6 +16,7 @@ from topo.diagnosis.wiring.report import (
     places,
     say_move,
 )
+from topo.model.words import counted
 
 WIDTH = 80
 _VERDICT_WIDTH = 12
@@ -28,7 +29,8 @@ def as_text(compared: Compared) -> str:
     comparison, notes, cost_of, _ = compared
     found = compared.counts
     told = [f"{count} {verdict}" for verdict, count in found.items()]
-    head = f"{comparison.planned} planned cables: {comparison.right} connected as planned"
+    planned = counted(comparison.planned, "planned cable")
+    head = f"{planned}: {comparison.right} connected as planned"
     text = _wrapped(", ".join([head, *told]), "")
     text += [line for note in notes for line in _wrapped(f"note: {note}", "")]
     for place in places(comparison.findings):
@@ -44,7 +46,7 @@ def as_text(compared: Compared) -> str:
 
 
 def _heading(place: Location) -> str:
-    cables = f"{place.cables} cable{'s' if place.cables != 1 else ''}"
+    cables = counted(place.cables, "cable")
     if not place.moves:
         return f"{place.name}: {cables}"
     moves = f"{place.moves} move{'s mend' if place.moves != 1 else ' mends'}"

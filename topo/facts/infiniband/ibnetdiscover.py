@@ -64,7 +64,7 @@ _SWITCH_NAME = re.compile(r"[^;]*;([^:;]{1,200})(?::.*)?")
 """`MF0;ib-leaf-01:MQM9700/U1` is what the driver of a managed switch makes of its name."""
 AGGREGATION = "Aggregation Node"
 """In the description of the part of a switch that sums up messages."""
-_FIX = f"give the output of `{COMMAND}` with its lines as they were, without -p, -l, -H, -S, -R, --diff"
+_FIX = f"give the lines of `{COMMAND}` as it prints them without -p, -l, -H, -S, -R and --diff"
 _AGAIN = f"let `{COMMAND}` end, and put its output there when it is whole"
 _ONE_DUMP = "give each dump as a file of its own"
 _BLOCKLESS = Refusal("no block of a switch or an adapter", WHOLE_TEXT, _FIX)

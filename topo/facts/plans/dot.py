@@ -32,8 +32,8 @@ def read(text: str) -> CablePlan | Refusal:
             continue
         match = _EDGE.fullmatch(line)
         if match is None:
-            fix = 'write it as "leaf01":"swp1" -- "gpu-01":"eth0"'
-            return Refusal("an edge without a port at both ends", f"line {number}", fix)
+            fix = 'write a line for each, as "leaf01":"swp1" -- "gpu-01":"eth0"'
+            return Refusal("not one edge with a port at both ends", f"line {number}", fix)
         groups = match.groups(default="")
         one, port, other, far_port = (groups[n] or groups[n + 1] for n in range(0, 8, 2))
         cables.append(PlannedCable(End(one, port), End(other, far_port), number))

@@ -100,5 +100,6 @@ def passed_over(names: Sequence[str]) -> Iterator[str]:
     """Yield the note about cables of these ids that a plan passes over, where there are any."""
     if names:
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        what = "are not between two interfaces, or are being decommissioned"
-        yield f"{len(names)} cables {what} (cable {shown}): panels are not followed"
+        what = "not between two interfaces, or being decommissioned"
+        are = "cable is" if len(names) == 1 else "cables are"
+        yield f"{len(names)} {are} {what} (cable {shown}): panels are not followed"

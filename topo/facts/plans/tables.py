@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from topo.facts.plans.list_pages import LEAVING
 from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked, rate_gbps
+from topo.facts.reading.text import shorten
 from topo.model.errors import Refusal
 
 _OURS = ("a_node", "a_port", "z_node", "z_port")
@@ -45,6 +46,8 @@ def read(text: str) -> CablePlan | Refusal:
     rows = csv.reader(io.StringIO(text.lstrip("\ufeff")), delimiter=_delimiter(text))
     cables: list[PlannedCable] = []
     passed: list[str] = []
+    rates: dict[str, str] = {}
+    at = {name: n for n, name in enumerate(header)}
     try:
         for row in rows:
             cells = [cell.strip() for cell in row]
@@ -53,21 +56,33 @@ def read(text: str) -> CablePlan | Refusal:
             if len(cells) < layout[0]:
                 what = f"{len(cells)} cells where the header has {len(header)}"
                 return Refusal(what, f"line {rows.line_num}", "give every cell, or a line less")
-            cable = layout[1]((rows.line_num, cells), {name: n for n, name in enumerate(header)})
+            cable = layout[1]((rows.line_num, cells), at)
+            if (rate := _cell(cells, at, "rate")) and not rate_gbps(rate):
+                rates[str(rows.line_num)] = rate
             if cable is None:
                 passed.append(str(rows.line_num))
             else:
                 cables.append(cable)
     except csv.Error as error:
         return Refusal(str(error), f"line {rows.line_num}", "correct the line")
-    return checked(cables, _passed_over(passed))
+    return checked(cables, (*_passed_over(passed), *_unread_rates(rates)))
 
 
 def _passed_over(lines: Sequence[str]) -> Iterator[str]:
     if lines:
-        shown = ", ".join(lines[:5]) + (", …" if len(lines) > 5 else "")
-        what = f"{len(lines)} cables are not between two interfaces"
-        yield f"{what} (line {shown}): panels are not followed"
+        are = "cable is" if len(lines) == 1 else "cables are"
+        what = f"{len(lines)} {are} not between two interfaces"
+        yield f"{what} (line {_shown(lines)}): panels are not followed"
+
+
+def _unread_rates(by_line: Mapping[str, str]) -> Iterator[str]:
+    for rate in tuple(by_line.values())[:1]:
+        what = f"rate {shorten(rate, 32)!r} is no speed (line {_shown(tuple(by_line))})"
+        yield f"{what}: write it as 4xNDR or 400G; till then the plan names none there"
+
+
+def _shown(lines: Sequence[str]) -> str:
+    return ", ".join(lines[:5]) + (", …" if len(lines) > 5 else "")
 
 
 def _delimiter(text: str) -> str:
@@ -95,14 +110,17 @@ def _layout(header: tuple[str, ...]) -> tuple[int, _Make] | None:
 
 def _ours(row: Row, at: Mapping[str, int]) -> PlannedCable:
     line, cells = row
+    a_node, a_port, z_node, z_port, rate, label, *racks = (
+        _cell(cells, at, name) for name in (*_OURS, "rate", "label", "a_rack", "z_rack")
+    )
+    one, other = End(a_node, a_port), End(z_node, z_port)
+    return PlannedCable(one, other, line, rate_gbps(rate), (racks[0], racks[1]), label)
 
-    def cell(name: str) -> str:
-        number = at.get(name, len(cells))
-        return cells[number] if number < len(cells) else ""
 
-    one, other = End(cell("a_node"), cell("a_port")), End(cell("z_node"), cell("z_port"))
-    racks = (cell("a_rack"), cell("z_rack"))
-    return PlannedCable(one, other, line, rate_gbps(cell("rate")), racks, cell("label"))
+def _cell(cells: Sequence[str], at: Mapping[str, int], name: str) -> str:
+    """Return the cell of a column; empty where the table or the row has none."""
+    number = at.get(name, len(cells))
+    return cells[number] if number < len(cells) else ""
 
 
 def _cvt(row: Row, _: Mapping[str, int]) -> PlannedCable:

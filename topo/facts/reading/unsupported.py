@@ -80,7 +80,8 @@ UNSUPPORTED = (
     _printed(
         "lldp-text",
         "LLDP neighbours as text or XML",
-        r"^LLDP neighbors:|^<lldp label=|^lldp\.[\w.-]+\.|^[ \t]*(?:Chassis ID|System Name|Port ID) TLV",
+        r"^LLDP neighbors:|^<lldp label=|^lldp\.[\w.-]+\."
+        r"|^[ \t]*(?:Chassis ID|System Name|Port ID) TLV",
         "give `lldpcli -f json0 show neighbors`",
     ),
     _printed("ibstat", "the ports of ibstat", r"^CA '[\w.-]+'", _LOCAL_PORTS),
