@@ -209,6 +209,18 @@ def test_doctor_says_that_an_empty_tree_is_wrong(topo: Topo, fake_master: FakeMa
     assert "no node is known" in shown.stdout
 
 
+def test_the_next_step_of_an_empty_tree_is_one_of_its_mode(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    for mode, step in {
+        "config": "nodegroup.yaml",
+        "labels": "`kubectl get nodes`",
+        "fabric": "let the master read Kubernetes",
+    }.items():
+        fake_master.document = {"generation": 0, "groups": [], "sources": [], "mode": mode}
+        assert step in " ".join(topo("doctor").stdout.split()), mode
+
+
 def test_nobody_at_the_address_is_3(topo: Topo, fake_master: FakeMaster) -> None:
     fake_master.stop()
     shown = topo("tree")

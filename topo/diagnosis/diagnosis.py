@@ -241,7 +241,11 @@ def _warnings(document: TopologyDocument) -> Iterator[Finding]:
 
 
 _NODES_STEP = "start topo-workers, or name nodes in nodegroup.yaml (--mode config)"
-_NODES_STEPS = {"labels": "`kubectl get nodes` lists none: does the cluster have nodes?"}
+_NODES_STEPS = {
+    "labels": "`kubectl get nodes` lists none: does the cluster have nodes?",
+    "fabric": "start topo-workers, or let the master read Kubernetes (--kubernetes): dumps join "
+    "nodes that one of these names",
+}
 
 
 def _emptiness(document: TopologyDocument) -> Iterator[Finding]:
