@@ -27,6 +27,7 @@ from topo.discovery.suspicion import machine
 from topo.discovery.suspicion.evidence import HALF_LIFE_S, HIGHEST, KINDS, LIFTED
 from topo.discovery.suspicion.machine import QUIET_S, Suspicions
 from topo.discovery.suspicion.memory import SuspicionMemory
+from topo.discovery.suspicion.node_links import DOWN_S
 from topo.model.ids import BootId, NodeName
 from topo.model.machine import NetworkPort
 from topo.model.observation import NodeRemoved, OperatorAct, WorkerBeat, WorkerReported
@@ -216,6 +217,36 @@ def test_a_port_that_another_boot_does_not_have_is_down_no_more():
     state.advance(0.0, WorkerReported(host("a", down=["mlx5_3"])))
     state.advance(10.0, WorkerReported(replace(host("a", boot="boot-2"), nics=())))
     assert links(state, "a") == {}
+
+
+def test_a_port_that_does_not_come_up_after_a_boot_is_told_when_links_have_trained():
+    """As one that fell in the first minutes in which the node was seen; one that came up is not."""
+    state = settled(host("a"), host("b"), at_s=-1.0)
+    state.advance(0.0, WorkerReported(host("b", down=["mlx5_3"])))
+    state.advance(10.0, WorkerReported(host("a", boot="boot-2", down=PORTS)))
+    state.advance(60.0, WorkerReported(host("a", boot="boot-2", down=["mlx5_3"])))
+    told = [QUIET_S + DOWN_S - 1.0, QUIET_S + DOWN_S + 10.0]
+    state.advance(told[0] - 1.0)
+    assert not state.suspected
+    state = restored(state, told[0] - 1.0)
+    for at_s, name in zip(told, "ba", strict=True):
+        assert links(state, name) == {}
+        assert state.advance(at_s) == {name}
+        assert links(state, name) == {PORT: "is down"}
+    state.advance(told[1] + 1, WorkerReported(host("a", boot="boot-2")))
+    assert links(state, "a") == {}
+    state.validate()
+
+
+def test_a_port_of_another_adapter_that_has_its_name_after_a_boot_is_not_down():
+    def seen(boot: str, **guids: str) -> WorkerReported:
+        ports = [NetworkPort(n, 1, up=g != "dark", node_guid=g) for n, g in guids.items()]
+        return WorkerReported(replace(host("a", boot=boot), nics=tuple(ports)))
+
+    state = Suspicions()
+    state.advance(0.0, seen("boot-1", mlx5_0="lit", mlx5_1="dark"))
+    state.advance(10.0, seen("boot-2", mlx5_0="dark", mlx5_1="lit"))
+    assert not state.advance(10.0 + QUIET_S + DOWN_S)
 
 
 def test_a_restart_remembers_at_what_rate_a_port_fell():

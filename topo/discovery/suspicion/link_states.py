@@ -1,7 +1,7 @@
 """Which links of a node a reading shows up, down or degraded, by their names within the node."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from topo.model.machine import NodeFacts, PortState, gpu_link, hca_port
@@ -71,6 +71,21 @@ def fallen(before: NodeFacts, after: NodeFacts) -> tuple[list[str], list[str]]:
         if now.is_up and ((now.is_degraded and not was.is_degraded) or 0 < now.rate < was.rate)
     ]
     return down, worse
+
+
+def fallen_ports(before: NodeFacts, after: NodeFacts, fell: Iterable[str]) -> dict[str, float]:
+    """Return the ports of adapters among links that fell, with the rate at which each ran.
+
+    An adapter with another GUID than before is another one: drivers may number anew at a boot.
+    O(links).
+    """
+    was, now = _adapters(before), _adapters(after)
+    rates = states(before)
+    return {link: rates[link].rate for link in fell if link in was and was[link] == now.get(link)}
+
+
+def _adapters(facts: NodeFacts) -> dict[str, str | None]:
+    return {hca_port(nic.hca, nic.port): nic.node_guid for nic in facts.nics if not nic.virtual}
 
 
 def _gpu_of(link: str) -> str:

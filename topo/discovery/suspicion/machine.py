@@ -13,6 +13,7 @@ does not, because planned work looks the same:
 
 A port of an adapter that fell and is still down after `DOWN_S` is told as such, for nothing else
 says so: it is suspected until it is seen up, whatever its score. Ports that were never up are not.
+One that was up before a boot, or fell while links train, is told when that time is over.
 
 What happens to `TOGETHER` or more links of a node in one reading is one event of the node (its
 name has no link, ""): four cables do not break at once. A count that is read for the first time has
@@ -23,8 +24,7 @@ Bounded: `MAX_LINKS` link ends, `MAX_LINKS_OF_NODE` of one node; further ones ar
 and deterministic. Cost: O(links of the node) for a reading that differs, else O(1).
 """
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf, log
 
@@ -81,8 +81,8 @@ class Suspicions:
         self._owner: dict[ServerUuid, NodeName] = {}
         self._due: list[tuple[float, NodeName, str]] = []
         """A heap with one entry for each record that time will change."""
-        self._fell: deque[tuple[float, NodeName]] = deque()
-        """When nodes with ports that fell are looked at again, in order."""
+        self._fell: list[tuple[float, NodeName]] = []
+        """A heap: when nodes with ports that fell are looked at again."""
         self._changed: set[NodeName] = set()
         self._number = 0
         self._now_s = -inf
@@ -129,27 +129,39 @@ class Suspicions:
         if node.boot != boot:
             node.boot, node.quiet_until_s = boot, now_s + QUIET_S
             self._forgive(before, facts, now_s)
-        elif before is not None and now_s >= node.quiet_until_s:
-            if link_states.is_same(before, facts):
-                return
-            down, worse = link_states.fallen(before, facts)
-            cables = {
-                link_states.slot(peer.slot): peer.uuid
-                for peer in (before.peers.remotes if before.peers is not None else ())
-            }
-            ports = link_states.ports_shown(facts)
-            if fell := [link for link in down if link in ports]:
-                rates, room = link_states.states(before), MAX_LINKS_OF_NODE - len(node.down)
-                node.down |= {link: Fall(now_s, rates[link].rate) for link in fell[: max(0, room)]}
-                self._fell.append((now_s + DOWN_S, name))
-            # The GPUs see the fall of a cable at their own ports: it is one fall.
-            down = [link for link in down if link in cables] or down
-            self._note(name, FLAP, _each_once(FLAP, down), now_s)
+        if before is None or link_states.is_same(before, facts):
+            return
+        down, worse = link_states.fallen(before, facts)
+        self._note_down(name, link_states.fallen_ports(before, facts, down), now_s)
+        if now_s >= node.quiet_until_s:
+            self._note_falls(name, down, before, now_s)
             self._note(name, SLOWDOWN, _each_once(SLOWDOWN, worse), now_s)
-            for link in down:
-                record = node.links.get(link) or node.links.get(WHOLE_NODE)
-                if record is not None and link in cables:
-                    record.far = cables[link]
+
+    def _note_down(self, name: NodeName, rates: Mapping[str, float], now_s: float) -> None:
+        """Note ports that fell, by the rate at which each ran; in a quiet time, from its end on.
+
+        Of ports that do not come up after a boot nobody else says so.
+        """
+        node = self._nodes[name]
+        if rates:
+            at_s, room = max(now_s, node.quiet_until_s), max(0, MAX_LINKS_OF_NODE - len(node.down))
+            node.down |= {link: Fall(at_s, rates[link]) for link in list(rates)[:room]}
+            heappush(self._fell, (at_s + DOWN_S, name))
+
+    def _note_falls(
+        self, name: NodeName, fell: Sequence[str], before: NodeFacts, now_s: float
+    ) -> None:
+        """Add the flaps of links that fell, with the servers at the far ends of cables."""
+        links = self._nodes[name].links
+        remotes = before.peers.remotes if before.peers is not None else ()
+        cables = {link_states.slot(peer.slot): peer.uuid for peer in remotes}
+        # The GPUs see the fall of a cable at their own ports: it is one fall.
+        fell = [link for link in fell if link in cables] or fell
+        self._note(name, FLAP, _each_once(FLAP, fell), now_s)
+        for link in fell:
+            record = links.get(link) or links.get(WHOLE_NODE)
+            if record is not None and link in cables:
+                record.far = cables[link]
 
     def _note_return(self, name: NodeName, facts: NodeFacts, now_s: float) -> None:
         """Note ports that are down no more; one that runs slower than before has slowed down.
@@ -162,7 +174,13 @@ class Suspicions:
         if not links:
             return
         seen = link_states.states(facts)
-        slower = [link for link in links if link in seen and seen[link].rate < node.down[link].rate]
+        slower = [
+            link
+            for link in links
+            if link in seen
+            and seen[link].rate < node.down[link].rate
+            and node.down[link].at_s <= now_s
+        ]
         node.down = {link: fall for link, fall in node.down.items() if link not in links}
         self._note(name, SLOWDOWN, _each_once(SLOWDOWN, slower), now_s)
         self._changed.add(name)
@@ -306,7 +324,7 @@ class Suspicions:
 
     def _pass_time(self, now_s: float) -> None:
         while self._fell and self._fell[0][0] <= now_s:
-            self._changed.add(self._fell.popleft()[1])
+            self._changed.add(heappop(self._fell)[1])
         while self._due and self._due[0][0] <= now_s:
             at_s, name, link = heappop(self._due)
             record = self.links(name).get(link)
@@ -401,8 +419,8 @@ class Suspicions:
                 link: Fall(as_of_s - age_s, rate)
                 for link, age_s, rate in kept.down[:MAX_LINKS_OF_NODE]
             }
-            if node.down:
-                self._fell.append((as_of_s + DOWN_S, kept.node))
+            for at_s in {max(as_of_s, fall.at_s) for fall in node.down.values()}:
+                heappush(self._fell, (at_s + DOWN_S, kept.node))
             for link in kept.links[:MAX_LINKS_OF_NODE]:
                 if self._number < MAX_LINKS:
                     record = node.links[link.link] = LinkRecord.remembered(link, as_of_s)
