@@ -80,6 +80,22 @@ def test_pods_that_make_no_whole_slices_are_refused_with_the_numbers_that_do() -
     assert outcome.refusal.where == f"spec.template.metadata.annotations[{SIZE}]"
 
 
+@pytest.mark.parametrize("policy", ["TerminatingOrFailed", None])
+def test_a_job_whose_pods_are_replaced_while_they_end_is_told_that_kueue_may_split_it(
+    policy: str | None,
+) -> None:
+    made = queued(8, "16")
+    made["spec"] |= {"podReplacementPolicy": policy} if policy else {}
+    (warning,) = admitted(made, NATIVE).warnings
+    assert warning.startswith("spec.podReplacementPolicy is TerminatingOrFailed: ")
+    assert warning.endswith("write Failed")
+    made["spec"]["podReplacementPolicy"] = "Failed"
+    assert admitted(made, NATIVE).warnings == ()
+    assert admitted(made).warnings == (), "the master chooses its nodes"
+    may_be_split = queued(8, "16", gpu_group_mode="preferred")
+    assert admitted(may_be_split, NATIVE).warnings == ()
+
+
 def test_a_kind_that_no_group_is_and_one_without_a_label_are_refused() -> None:
     none = admitted(queued(8, "16", gpu_group_within="leaf"), NATIVE).refusal
     assert none is not None

@@ -217,7 +217,8 @@ def _sliced(
         *scheduling_groups.without_copied_group(parts.single, keys),
         *without(job, parts, (keys.pod_group,)),
     )
-    warnings = (gang.warning,) if gang.warning else ()
+    warnings: tuple[str, ...] = (gang.warning,) if gang.warning else ()
+    warnings += kueue_slices.replacement_warnings(job, slices)
     if gang.terms.wait_s is not None:
         warnings = (*warnings, f"{keys.wait} does nothing here: what Kueue is asked for stays")
     return AdmissionOutcome(Result.STAMPED, patch, warnings)

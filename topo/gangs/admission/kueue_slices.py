@@ -134,7 +134,7 @@ def podset_slices(
     for each in templates if is_required else ():
         if each.pods % pods:
             what = _odd(each, pods, request.group_size or 0)
-            fix = f"give it {_whole(each.pods, pods)} pods, or write {keys.way}: nomination"
+            fix = f"give it {whole(each.pods, pods)} pods, or write {keys.way}: nomination"
             return Refusal(what, places[keys.size], fix)
     level = _level(pods, request.gpus_per_pod, rules)
     found = {SLICE_LEVEL: level, SLICE_SIZE: str(pods)} if is_required else {PREFERRED: level}
@@ -147,6 +147,17 @@ def podset_slices(
             return Refusal(what, places[keys.within], f"write {' or '.join(kinds(rules.tiers))}")
         found[REQUIRED if is_required else PREFERRED] = rules.label_keys[terms.within]
     return found
+
+
+def replacement_warnings(job: Mapping[str, Any], slices: Mapping[str, str]) -> tuple[str, ...]:
+    """Return why Kueue may split a batch Job that starts again; empty for one that it cannot."""
+    policy = mapping(job.get("spec")).get("podReplacementPolicy")
+    is_batch = (job.get("apiVersion"), job.get("kind")) == ("batch/v1", "Job")
+    if not is_batch or policy == "Failed" or SLICE_LEVEL not in slices:
+        return ()
+    what = f"spec.podReplacementPolicy is {policy or 'TerminatingOrFailed'}"
+    why = "Kueue may split the groups of a job that starts again while its old pods end"
+    return (f"{what}: {why}; write Failed",)
 
 
 def first_index(template: Template) -> dict[str, str]:
@@ -171,7 +182,7 @@ def _odd(each: Template, pods: int, group_size: int) -> str:
     )
 
 
-def _whole(count: int, pods: int) -> str:
+def whole(count: int, pods: int) -> str:
     """Return the nearest multiples of `pods`."""
     below = count - count % pods
     return f"{below} or {below + pods}" if below else str(pods)
