@@ -11,6 +11,7 @@ from aiohttp import web
 from master.admission import ADMISSION
 from master.admission.keeper import CertificateKeeper, CertificateObjects
 from master.admission.metrics import AdmissionMetrics
+from master.admission.native_pods import NativePods
 from master.admission.rotation import Rotation
 from master.admission.server import ANSWERS_BYTES, CONNECTIONS, admission_app
 from master.admission.tiers import KnownTiers
@@ -47,14 +48,15 @@ class Admission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedObjects:
-    """What pods and their templates name: PodGroups of Kubernetes, and claims of devices.
+    """What an object names: PodGroups of Kubernetes, claims of devices, the pods of a job.
 
-    `trees` are the PodGroups that are below CompositePodGroups.
+    `trees` are the PodGroups that are below CompositePodGroups. `native`: pods by their jobs.
     """
 
     groups: Store[SchedulingGroupObject]
     trees: GroupTrees
     devices: DeviceCounts
+    native: NativePods
 
 
 def build_admission(
@@ -70,7 +72,7 @@ def build_admission(
     """Build the parts of the webhook; nothing is served yet.
 
     `acts` returns whether this master leads. `tiers` are the tiers of the HyperNodes, `named`
-    what pods name.
+    what objects name.
     """
     metrics, tls = AdmissionMetrics(registry), empty_server_context()
     names = _names(ADMISSION, settings.pod_namespace)
@@ -122,6 +124,7 @@ def _rules(
         named_group=partial(_named_group, named.groups, named.trees, keys),
         claim_template=claims.of_template,
         shared_claim=claims.of_claim,
+        native_group=named.native.group,
     )
     return lambda: replace(
         fixed,

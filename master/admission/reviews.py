@@ -21,6 +21,7 @@ from topo.gangs.admission.jobs import admit_job, admit_relayed
 from topo.gangs.admission.outcome import AdmissionOutcome, Result, Rules
 from topo.gangs.admission.pod_group import admit_pod_group
 from topo.gangs.admission.pods import admit_pod
+from topo.gangs.admission.restarts import judge_change, judge_scale
 from topo.gangs.admission.restored import restore_stamps
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import JobKind
@@ -28,6 +29,7 @@ from topo.gangs.json_patch import fits, mapping, mappings
 from topo.model.errors import BadInputError, Refusal
 
 REVIEW = ("admission.k8s.io/v1", "AdmissionReview")
+SCALE = ("autoscaling", "v1", "Scale")
 MAX_UID_CHARS = 128
 MAX_WARNING_CHARS = 400
 """Source: the same page: 256 characters, or a few more where they are needed."""
@@ -78,6 +80,8 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
     if outcome.refusal is None:
         answer = _answer(uid, patch=outcome.patch, warnings=outcome.warnings)
         return Reviewed(answer, name, outcome.result.value, is_awaited)
+    if outcome.result is Result.DENIED:
+        return Reviewed(_answer(uid, refused=outcome.refusal), name, outcome.result.value)
     if invalid == "deny":
         return Reviewed(_answer(uid, refused=outcome.refusal), name, REFUSED, is_awaited)
     text = f"the job runs without groups: {outcome.refusal}"
@@ -100,12 +104,26 @@ def _judge(
             if operation == "UPDATE":
                 return each.name, partial(_judge_change, each, before)
             return (each.name, partial(_judge_job, each)) if operation == "CREATE" else None
+    if (group, version, kind, operation) == (*SCALE, "UPDATE"):
+        return _scale_judge(request)
     return _JUDGES.get((group, version, kind)) if operation == "CREATE" else None
+
+
+def _scale_judge(request: Mapping[str, Any]) -> tuple[str, Judge] | None:
+    """Return the judge of a change of a job's subresource `scale`; None for other resources."""
+    before, resource = mappings(request, "oldObject", "resource")
+    scaled = (resource.get("group"), resource.get("resource"))
+    for each in kinds.JOB_KINDS:
+        if each.suspended_at and (each.group, each.resource) == scaled:
+            return each.name, partial(judge_scale, before)
+    return None
 
 
 def _judge_change(
     kind: JobKind, before: Mapping[str, Any], job: Mapping[str, Any], rules: Rules
 ) -> AdmissionOutcome:
+    if kind.suspended_at and (found := judge_change(before, job, kind, rules)) is not None:
+        return found
     return restore_stamps(before, job, kind.parts, rules.keys)
 
 

@@ -3,6 +3,7 @@
 import time
 
 from master.admission.admission import Admission, NamedObjects, build_admission
+from master.admission.native_pods import NativePods
 from master.admission.tiers import KnownTiers
 from master.availability import Availability
 from master.cluster import Cluster
@@ -30,6 +31,7 @@ def admission_webhook(
             groups=cluster.scheduling_groups,
             trees=cluster.group_trees,
             devices=cluster.devices,
+            native=NativePods(cluster.pods),
         ),
         acts=lambda: replica.role.acts,
         clock=time.monotonic,

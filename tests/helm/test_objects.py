@@ -11,6 +11,7 @@ from master.settings import MasterSettings
 from tests.helm.chart import NAMESPACE, cases, golden, one, pod_specs
 from topo.facts import parse
 from topo.gangs.annotation_keys import BY_LINKS, OPTED_OUT, AnnotationKeys
+from topo.gangs.job_kinds.kinds import JOB_KINDS
 from topo.kit.settings import ServiceSettings, read
 from topo.model.observation import ParsedProbe
 from worker.probes import metax_library
@@ -22,6 +23,8 @@ PLACING = sorted(set(INSTALLED) - {"nvlink", "extender"})
 """On by default, and switched off in two."""
 LISTED = {"volcano-jobs", "jobsets", "rayclusters"}
 """The webhooks of jobs whose templates are in lists, which a merge replaces as a whole."""
+CHANGED = "-changed"
+"""Ends the names of the webhooks of native jobs that start or change their size."""
 WITH_WORKERS = sorted(set(INSTALLED) - {"labels"})
 """Labels name groups without any."""
 SETTINGS: Mapping[str, type[ServiceSettings]] = {
@@ -316,13 +319,32 @@ def test_api_servers_send_new_objects_that_ask_and_nothing_of_who_opted_out(case
     keys = AnnotationKeys(flags(master(case))["--domain"])
     for each in _webhooks(case):
         assert each["matchConditions"]
-        is_listed = each["name"].partition(".")[0] in LISTED
-        changes = ["UPDATE"] if is_listed else []
-        assert all(rule["operations"] == ["CREATE", *changes] for rule in each["rules"])
+        name = each["name"].partition(".")[0]
+        created = [] if name.endswith(CHANGED) else ["CREATE"]
+        changes = ["UPDATE"] if name in LISTED or name.endswith(CHANGED) else []
+        assert all(rule["operations"] == [*created, *changes] for rule in each["rules"])
         opted, *asked = each["namespaceSelector"]["matchExpressions"]
         assert opted == {"key": keys.placement, "operator": "NotIn", "values": [OPTED_OUT]}
         by_links = {"key": keys.by_links, "operator": "In", "values": [BY_LINKS]}
         assert asked == ([by_links] if each["name"].startswith("gpu-aware.") else [])
+
+
+@pytest.mark.parametrize("case", PLACING)
+def test_api_servers_send_each_start_and_new_size_of_a_kind_that_kueue_starts_again(
+    case: str,
+) -> None:
+    """A size also from `kubectl scale` and autoscalers."""
+    sent = {
+        (rule["apiGroups"][0], rule["apiVersions"][0], *rule["resources"])
+        for each in _webhooks(case)
+        for rule in each["rules"]
+        if each["name"].partition(".")[0].endswith(CHANGED)
+    }
+    assert sent == {
+        (each.group, each.version, each.resource, f"{each.resource}/scale")
+        for each in JOB_KINDS
+        if each.suspended_at
+    }
 
 
 def test_the_vendors_command_alone_switches_placement_on_and_fails_open_for_jobs() -> None:

@@ -1,6 +1,7 @@
 """The life of a job of one kind by one scheduler: made, scaled, a pod lost, made again."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ _RUNTIMES = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes"
 _REVIEWED = (WORDS.pods, WORDS.ungrouped, "podset-slice-size", "metax-tech.com/gangs")
 """What the webhook leaves on a job: a stamp, why there is none, slices of Kueue, or a patch."""
 _POD_GROUP = "kueue.x-k8s.io/pod-group"
+_HOLDS = "example.com/ends-slowly"
 
 
 def written(kind: Kind, scheduler: str) -> Any:
@@ -134,6 +136,66 @@ class Life:
         changed = self.kind.scaled(written(self.kind, self.scheduler), pods)
         await self.api.merge(f"{self.kind.path}/{NAME}", changed)
         await self.is_whole(pods)
+
+    async def scale_slowly(self, pods: int) -> None:
+        """It is scaled, and two of its old pods take their time to end.
+
+        Kueue has given it its nodes anew by then, and may not start it yet.
+        """
+        bound = sorted(await self.pods(), key=self._index)
+        held = [f"{PODS}/{each['metadata']['name']}" for each in (bound[1], bound[-1])]
+        for each in held:
+            await self.api.merge(each, {"metadata": {"finalizers": [_HOLDS]}})
+        assert self.kind.scaled is not None
+        path = f"{self.kind.path}/{NAME}"
+        await self.api.merge(path, self.kind.scaled(written(self.kind, self.scheduler), pods))
+
+        async def is_kept_waiting() -> bool:
+            left = [each for each in await self.api.items(PODS) if has_gpus(each)]
+            workloads = await self.api.items(WORKLOADS)
+            is_admitted = [
+                (each["type"], each["status"]) == ("Admitted", "True")
+                for workload in workloads
+                for each in workload.get("status", {}).get("conditions", ())
+            ]
+            is_stopped = (await self.api.get(path))["spec"]["runPolicy"]["suspend"]
+            return len(left) == len(held) and any(is_admitted) and is_stopped
+
+        await eventually(is_kept_waiting)
+        for each in held:
+            await self.api.merge(each, {"metadata": {"finalizers": None}})
+        await self.is_whole(pods)
+
+    def _index(self, pod: Any) -> int:
+        assert self.kind.rank is not None
+        return self.kind.rank(pod)
+
+    async def scale_as_told(self, pods: int) -> None:
+        """Its user is refused so many pods while it runs, and does what the refusal says."""
+        assert self.kind.scaled is not None
+        path = f"{self.kind.path}/{NAME}"
+        changed = self.kind.scaled(written(self.kind, self.scheduler), pods)
+        label = re.search(r"kubectl get workloads -l (\S+)\)", await self._refused(path, changed))
+        assert label
+        (workload,) = await self.api.items(WORKLOADS, labelSelector=label[1])
+        workload_path = f"{WORKLOADS}/{workload['metadata']['name']}"
+        await self.api.merge(workload_path, {"spec": {"active": False}})
+        await eventually(self._has_no_pods)
+        await self.api.merge(path, changed)
+        await self.api.merge(workload_path, {"spec": {"active": True}})
+        await self.is_whole(pods)
+
+    async def _refused(self, path: str, changed: Any) -> str:
+        refusal: ApiError | None = None
+        try:
+            await self.api.merge(path, changed)
+        except ApiError as error:
+            refusal = error
+        assert (refusal and refusal.status) == HTTPStatus.UNPROCESSABLE_ENTITY, refusal
+        return str(refusal)
+
+    async def _has_no_pods(self) -> bool:
+        return not any(map(has_gpus, await self.api.items(PODS)))
 
     async def is_whole(self, pods: int, without: str = "") -> None:
         """Return when so many pods are bound, none with this uid, and all pairs are whole."""

@@ -54,14 +54,12 @@ _FURTHER = (
     *("ray.io/raycluster", "ray.io/rayjob", "kubeflow.org/pytorchjob", "kubeflow.org/mpijob"),
 )
 KUEUE = {"integrations": {"frameworks": [*FRAMEWORKS, *_FURTHER]}}
-UNSCALED = frozenset(
-    (
-        *((kind, scheduler) for kind in ("job", "statefulset") for scheduler in QUEUES),
-        *((kind, "kueue-native") for kind in ("pytorchworkers", "mpijob")),
-    )
-)
-"""Kueue stops a Job whose size changes, and refuses another number of replicas of a StatefulSet. A
-native job that it starts again while pods beyond its new size still end, it may split."""
+UNSCALED = frozenset((kind, scheduler) for kind in ("job", "statefulset") for scheduler in QUEUES)
+"""Kueue stops a Job whose size changes, and refuses another number of replicas of a StatefulSet."""
+WAITING = frozenset((kind, "kueue-native") for kind in ("pytorchworkers", "mpijob"))
+"""Kueue would split what it starts while old pods end: the webhook has it wait for them."""
+STOPPED_FIRST = "mpijob"
+"""Its pods beyond a smaller size would be left: the webhook says to stop it first."""
 KEPT = frozenset({("pods", "kueue")})
 """Kueue keeps a deleted pod of a group until the group ends, so none of its name can come again."""
 REFUSED_AGAIN = frozenset(
@@ -106,8 +104,11 @@ class Cell:
                 if cell not in REFUSED_AGAIN:
                     await self._step("applied again", life.apply_again())
                 if life.kind.scaled is not None and cell not in UNSCALED:
-                    await self._step("scaled in", life.scale(life.kind.least))
-                    await self._step("scaled out", life.scale(ALL))
+                    out = life.scale_slowly if cell in WAITING else life.scale
+                    is_refused = cell in WAITING and life.kind.name == STOPPED_FIRST
+                    scale_in = life.scale_as_told if is_refused else out
+                    await self._step("scaled in", scale_in(life.kind.least))
+                    await self._step("scaled out", out(ALL))
                 await self._step("leader killed", self._make_again())
         finally:
             self.masters.start()

@@ -42,6 +42,7 @@ async def test_kueue_keeps_the_groups_of_a_native_job_whole_by_the_slices_it_is_
         await api.create(PODS, taker(f"taker-{host.name}", str(host.name)))
     job = queued(batch_job("native", 8, 16, gpus=8, **NATIVE), "training")
     await api.create(BATCH_JOBS, job)
+    assert "spec.podReplacementPolicy is TerminatingOrFailed" in str(api.warnings)
     await eventually(lambda: _is_bound(api, "native", 8))
     assert split(world, await nodes_of(api, "native"), 2) == []
     assert (await conditions(api, "native"))["Admitted"] == "True"

@@ -39,6 +39,10 @@ def _nothing_known(_namespace: str, _name: str) -> None:
     return None
 
 
+def _no_pods_known(_uid: str) -> int | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """The rules of one master.
@@ -55,6 +59,9 @@ class Rules:
     name ends with `token`, which differs from review to review. `named_group` returns the PodGroup
     of a namespace and a name, None for one that is not known. `label_keys` are the labels of nodes
     by kind of group, for jobs whose nodes kube-scheduler chooses.
+
+    `native_group` returns how many pods a group of a job has, by the uid of the job, if it has pods
+    whose groups Kueue has to keep whole; 0 for one without such pods, None if that is not known.
 
     Two are for GPUs that pods claim: `claim_template` returns those of a claim that is made of a
     ResourceClaimTemplate, `shared_claim` those of a ResourceClaim, each by namespace and name; None
@@ -75,6 +82,7 @@ class Rules:
     named_group: Callable[[str, str], NamedGroup | None] = _nothing_known
     claim_template: Callable[[str, str], ClaimedGpus | None] = _nothing_known
     shared_claim: Callable[[str, str], ClaimedGpus | None] = _nothing_known
+    native_group: Callable[[str], int | None] = _no_pods_known
 
 
 class Result(StrEnum):
@@ -97,7 +105,9 @@ class Result(StrEnum):
     AWAITED = "awaited"
     """A pod whose PodGroup of Kubernetes, or a job whose claim template, is not known."""
     UNDECIDED = "undecided"
-    """Which groups there are is not known yet."""
+    """Which groups there are is not known yet, or which pods."""
+    DENIED = "denied"
+    """A change or a start of a job that would split its groups."""
 
 
 @dataclass(frozen=True, slots=True)

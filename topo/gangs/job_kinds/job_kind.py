@@ -16,7 +16,7 @@ from typing import Any
 
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.templates import JobParts
-from topo.gangs.json_patch import Operation
+from topo.gangs.json_patch import Operation, Path
 from topo.gangs.machine.gang import GangId
 
 
@@ -69,6 +69,9 @@ class JobKind:
     then only say in which order they get their ranks at first (`topo.gangs.ranks`).
     `has_deletion_costs`: where it is scaled in, its controller deletes pods by their costs
     (`topo.gangs.scale_in`).
+    `suspended_at`: where it says that it is stopped, of a kind that is not started by Kueue before
+    its old pods are gone (`topo.gangs.admission.restarts`); empty for others. `leaves_pods_beyond`:
+    its controller deletes the pods of one that is stopped up to its size alone.
     """
 
     name: str
@@ -86,6 +89,8 @@ class JobKind:
     relay: Relay | None = None
     is_elastic: bool = False
     has_deletion_costs: bool = False
+    suspended_at: Path = ()
+    leaves_pods_beyond: bool = False
     api_version: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ _AS_WORKER = Refusal(
     "leave it out, and give GPUs to the workers alone",
 )
 _INDEX = "training.kubeflow.org/replica-index"
+_SUSPENDED = ("spec", "runPolicy", "suspend")
 
 
 def pytorch_job(found: Mapping[str, Any]) -> JobParts:
@@ -69,6 +70,7 @@ PYTORCH_JOB = JobKind(
     resource="pytorchjobs",
     index_key=_INDEX,
     parts=pytorch_job,
+    suspended_at=_SUSPENDED,
 )
 MPI_JOB = JobKind(
     name="mpijob",
@@ -79,4 +81,6 @@ MPI_JOB = JobKind(
     resource="mpijobs",
     index_key=_INDEX,
     parts=mpi_job,
+    suspended_at=_SUSPENDED,
+    leaves_pods_beyond=True,
 )

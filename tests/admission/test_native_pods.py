@@ -1,0 +1,83 @@
+"""Which jobs have pods whose groups Kueue has to keep whole, as each master knows it."""
+
+from typing import Any
+
+import pytest
+
+from master.admission.native_pods import NativePods
+from master.kube.gang_pod import ClusterPod
+from master.kube.objects import PODS, Key
+from master.kube.reflector import Changed, Listed, Listener, Removed
+from tests.controllers.nomination.objects import WORDS, gated_pod, parse
+from topo.gangs.job_kinds.training_operator import MPI_JOB
+from topo.gangs.stamp import Stamp
+
+UID, KEY = "0f2a", ("jobs", "train-worker-0")
+PODSET = "kueue.x-k8s.io/podset"
+
+
+class Store:
+    """Tells its one listener what it is given."""
+
+    def __init__(self, *, synced: bool = True) -> None:
+        self.resource: Any = PODS
+        self.objects: dict[Key, ClusterPod] = {}
+        self.synced = synced
+        self.tell: Listener[ClusterPod] = lambda _: None
+
+    def subscribe(self, listener: Listener[ClusterPod]) -> None:
+        self.tell = listener
+
+
+def worker(
+    way: str = "native", mode: str = "required", podset: str = "worker", **metadata: Any
+) -> Any:
+    """A worker of a job of Kueue's, as the API server has it."""
+    found = gated_pod(0, Stamp(16, 0, 2), uid=UID, **{WORDS.way: way, WORDS.mode: mode})
+    owner = {"apiVersion": MPI_JOB.api_version, "kind": MPI_JOB.kind}
+    found["metadata"]["ownerReferences"][0] |= owner
+    found["metadata"] |= {"name": KEY[1], "labels": {PODSET: podset} if podset else {}, **metadata}
+    return found
+
+
+def phase(name: str) -> Any:
+    return worker() | {"status": {"phase": name}}
+
+
+def known(*documents: Any, synced: bool = True) -> tuple[Store, NativePods]:
+    store = Store(synced=synced)
+    found = NativePods(store)
+    for each in documents:
+        store.tell(Changed(KEY, parse(each)))
+    return store, found
+
+
+@pytest.mark.parametrize(
+    ("document", "group"),
+    [
+        (worker(), 2),
+        (worker(deletionTimestamp="2026-01-02T03:04:05Z"), 2),
+        (phase("Failed"), 0),
+        (worker(way="nomination"), 0),
+        (worker(mode="preferred"), 0),
+        (worker(podset=""), 0),
+    ],
+    ids=["gated", "ending", "ended", "nominated", "preferred", "not of Kueue"],
+)
+def test_a_pod_counts_until_kueue_no_longer_reads_its_index(document: Any, group: int) -> None:
+    _, found = known(document)
+    assert found.group(UID) == group
+    assert found.group("another") == 0
+
+
+def test_a_job_has_no_pods_once_they_are_gone_or_a_new_list_lacks_them() -> None:
+    store, found = known(worker())
+    store.tell(Removed(KEY, parse(worker())))
+    assert found.group(UID) == 0
+    store.tell(Changed(KEY, parse(worker())))
+    store.tell(Listed({}))
+    assert found.group(UID) == 0
+
+
+def test_before_the_first_list_nothing_is_known() -> None:
+    assert known(synced=False)[1].group(UID) is None

@@ -1,0 +1,121 @@
+"""A native job that Kueue starts again, or that gets another size: refused where it would be split.
+
+    a PyTorchJob whose old pods still end      → not started before they are gone
+    one of slices of 2 pods that gets 13       → refused: 12 or 14
+    an MPIJob that runs and gets fewer workers → refused, with how to stop it first
+
+Kueue stops a job that is preempted or scaled and starts it again, maybe while its old pods still
+end. If one of these has another node than its index has now, or an index beyond the new size, Kueue
+(0.19.2) ignores all ranks and gives out nodes in the order in which it finds the pods. So none of
+them may be left when it starts: Kueue tries again until then. The controller of MPIJobs deletes the
+pods of a stopped job up to its size alone; those beyond it would be left for ever. Kueue ignores
+the ranks as well where the number is not whole slices.
+
+The subresource `scale` says of its job the uid alone, so that only pods tell.
+
+Sources: Kueue v0.19.2, `readRanksIfAvailable` of pkg/controller/tas/topology_ungater.go, `startJob`
+of pkg/controller/jobframework/reconciler.go; `deleteWorkerPods` of mpi-operator v0.7.0,
+pkg/controller/mpi_job_controller.go.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from topo.gangs.admission.kueue_slices import SLICE_LEVEL, SLICE_SIZE, whole
+from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
+from topo.gangs.job_kinds.job_kind import JobKind
+from topo.gangs.job_kinds.templates import Template, field_path
+from topo.gangs.json_patch import mapping
+from topo.gangs.stamp import read_number
+from topo.model.errors import Refusal
+
+_BESIDE = "Kueue may split the groups of a job that starts while its old pods still end"
+
+
+def judge_change(
+    before: Mapping[str, Any], job: Mapping[str, Any], kind: JobKind, rules: Rules
+) -> AdmissionOutcome | None:
+    """Return why a job may not be changed so now; None where it may. O(templates)."""
+    sizes = {each.name: each.pods for each in kind.parts(before).templates}
+    was_stopped, is_stopped = _is_stopped(before, kind), _is_stopped(job, kind)
+    starts = was_stopped and not is_stopped
+    for each in kind.parts(job).templates:
+        was = sizes.get(each.name, 0)
+        if not _is_sliced(each, rules) or not each.pods or (each.pods == was and not starts):
+            continue
+        where = field_path((*each.path[:-1], "replicas"))
+        size = read_number(each.annotations.get(SLICE_SIZE)) or 1
+        if (odd := _odd(each.pods, size, where)) is not None:
+            return odd
+        if starts:
+            return _beside_old_pods(job, kind, rules)
+        if kind.leaves_pods_beyond and each.pods < was:
+            return _leaving_pods(before, where, rules, is_stopped=was_stopped)
+    return None
+
+
+def judge_scale(
+    before: Mapping[str, Any], scale: Mapping[str, Any], rules: Rules
+) -> AdmissionOutcome:
+    """Return the outcome for the subresource `scale` of a job; O(1)."""
+    was, pods = (mapping(each.get("spec")).get("replicas") for each in (before, scale))
+    size = rules.native_group(_uid(before))
+    if not isinstance(pods, int) or pods == was:
+        return UNCHANGED
+    if size is None:
+        return UNDECIDED
+    return _odd(pods, size or 1, "spec.replicas") or UNCHANGED
+
+
+def _is_sliced(template: Template, rules: Rules) -> bool:
+    return rules.keys.pods in template.annotations and SLICE_LEVEL in template.annotations
+
+
+def _is_stopped(job: Mapping[str, Any], kind: JobKind) -> bool:
+    value: object = job
+    for name in kind.suspended_at:
+        value = mapping(value).get(str(name))
+    return value is True
+
+
+def _odd(pods: int, size: int, where: str) -> AdmissionOutcome | None:
+    if not pods % size:
+        return None
+    what = f"{pods} pods are not whole groups of {size}, and Kueue would split those of the job"
+    return _denied(what, where, f"give {whole(pods, size)}")
+
+
+def _beside_old_pods(
+    job: Mapping[str, Any], kind: JobKind, rules: Rules
+) -> AdmissionOutcome | None:
+    size = rules.native_group(_uid(job))
+    if size is None:
+        return UNDECIDED
+    where, fix = field_path(kind.suspended_at), "Kueue starts this one once they are gone"
+    return _denied(_BESIDE, where, fix) if size else None
+
+
+def _leaving_pods(
+    before: Mapping[str, Any], where: str, rules: Rules, *, is_stopped: bool
+) -> AdmissionOutcome | None:
+    """Return why a job gets no smaller size now, since pods beyond it would be left."""
+    size = rules.native_group(_uid(before)) if is_stopped else 1
+    if size is None:
+        return UNDECIDED
+    if not size:
+        return None
+    what = "the pods beyond this number would be left, and Kueue would split the groups beside them"
+    found = f"kubectl get workloads -l kueue.x-k8s.io/job-uid={_uid(before)}"
+    fix = (
+        f"set spec.active: false in the job's Workload ({found}), change the number once the pods"
+        " are gone, then set spec.active: true"
+    )
+    return _denied(what, where, fix)
+
+
+def _denied(what: str, where: str, fix: str) -> AdmissionOutcome:
+    return AdmissionOutcome(Result.DENIED, refusal=Refusal(what, where, fix))
+
+
+def _uid(found: Mapping[str, Any]) -> str:
+    return str(mapping(found.get("metadata")).get("uid", ""))
