@@ -66,7 +66,7 @@ def test_why_of_a_job_on_hybrid_nodes_says_when_it_gets_such(
 ) -> None:
     fake_master.gangs = [gang_samples.gang(usage="training", hybrid=["node-3", "node-4"])]
     told = " ".join(topo("why", "pytorch-demo").stdout.split())
-    assert "of the hybrid pool: node-3 and node-4; a training job gets such nodes only" in told
+    assert "of the hybrid pool: node-3 and node-4; jobs for training get such nodes only" in told
 
 
 def test_the_history_of_a_gang_is_a_row_per_change_and_says_what_is_not_known(topo: Topo) -> None:

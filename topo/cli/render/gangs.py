@@ -103,8 +103,8 @@ def _pools(gang: GangDocument, glyphs: Glyphs) -> Iterator[Hanging]:
     """Yield why it has nodes that jobs of another use may have, too."""
     if gang["hybrid"]:
         named, usage = listed([plain(node) for node in gang["hybrid"]]), plain(gang["usage"])
-        words = f"of the hybrid pool: {named}; a {usage} job gets such nodes only where its groups"
-        words += " fit on no others"
+        words = f"of the hybrid pool: {named}; jobs for {usage} get such nodes only where"
+        words += " their groups fit on no others"
         yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(words))
 
 
