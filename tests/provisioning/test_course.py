@@ -13,7 +13,7 @@ from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.placement.booking.events import HoldReleased
 from topo.placement.booking.holds import HoldsMemory
-from topo.placement.job.request import Request
+from topo.placement.job.request import PlacementMode, Request
 from topo.provisioning.course import (
     Phase,
     RequestCondition,
@@ -226,6 +226,10 @@ def test_a_record_that_somebody_changed_is_none(text: str) -> None:
         ({"BookingSeconds": "0"}, {}, "BookingSeconds is '0'"),
         ({"BookingSeconds": "2d"}, {}, "give seconds from 1 to 82800"),
         ({"ValidUntilSeconds": "-1"}, {}, "ValidUntilSeconds is '-1'"),
+        ({"gpu-group-mode": "hard"}, {}, "(at spec.parameters[gpu-group-mode])"),
+        ({}, {"metax-tech.com/gpu-group-mode": "hard"}, "(at spec.podSets)"),
+        ({"bookingSeconds": "60"}, {}, "did you mean BookingSeconds?"),
+        ({"gpu-group-sise": "16"}, {}, "did you mean gpu-group-size?"),
     ],
 )
 def test_what_a_request_asks_for_is_read_from_parameters_and_templates(
@@ -243,6 +247,14 @@ def test_what_a_request_asks_for_is_read_from_parameters_and_templates(
         groups = f"groups of {read.group_size}" if read.group_size else "one group"
         shown = f"{read.pods} pods of {read.gpus_per_pod}, {groups}"
     assert found in shown
+
+
+def test_mode_and_domain_of_a_request_hold_also_where_all_its_pods_are_one_group() -> None:
+    words = {"gpu-group-mode": "preferred", "gpu-group-within": "switchbox"}
+    read = read_request(words, [TemplatePods("train", 4, 8, {})], KEYS)
+    assert isinstance(read, Request)
+    found = (read.group_size, read.mode, read.within)
+    assert found == (None, PlacementMode.PREFERRED, "switchbox")
 
 
 def test_a_request_without_gpus_and_one_that_is_too_large_are_refused() -> None:

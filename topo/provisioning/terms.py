@@ -1,25 +1,33 @@
 """What a ProvisioningRequest asks for: one job of whole groups, from its pod templates.
 
-The size of a group is a parameter of the request or, where it has none, an annotation on a pod
-template: `gpu-group-size` without or with the domain. Without either the whole request is one
-group. Templates whose pods take no GPUs are left out, because nothing is booked for them.
+The terms of the groups are parameters of the request or, where it has none, annotations on a pod
+template: `gpu-group-size` and the like, without or with the domain. Without a size the whole
+request is one group. Templates whose pods take no GPUs are left out, because nothing is booked for
+them. A parameter that looks like a misspelt one of ours is refused: others than ours are not read.
 
 Example: parameters {gpu-group-size: 16}, templates of 1 and 7 pods with 8 GPUs each
     → 8 pods of 8 GPUs in groups of 16, ranks 0 to 7 in the order of the templates
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from topo.gangs.annotation_keys import AnnotationKeys
-from topo.gangs.terms import GroupTerms, read_terms, shown
+from topo.gangs.terms import read_terms, shown
 from topo.model.errors import Refusal
+from topo.model.ids import Kind
+from topo.model.nearest import nearest
 from topo.model.pod_requests import Amounts
 from topo.placement.job.request import PlacementMode, Request, flaw
-from topo.provisioning.course import RequestTimes, read_times
+from topo.provisioning.course import BOOKING, VALID, RequestTimes, read_times
 
 MOST_PODS = 10_000
 """What was booked is written on the request, whose details hold 64 texts of 32,768 characters."""
+
+_MOST_COMPARED = 64
+_LIKENESS = 0.8
+"""Of a misspelt parameter; `maxRunDurationSeconds` and `ValidUntilSeconds` have less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ def read_request(
     if pods > MOST_PODS:
         what = f"the request is for {pods} pods"
         return Refusal(what, "spec.podSets", f"ask for at most {MOST_PODS} at once")
-    size = terms.group_size if terms is not None else None
+    size = terms.size
     if size is not None and size % gpus:
         what = f"{keys.size} {size} is not a multiple of the {gpus} GPUs of a pod"
         return Refusal(what, "spec.parameters", f"give {size - size % gpus + gpus}")
@@ -80,20 +88,31 @@ def read_request(
         pods=pods,
         gpus_per_pod=gpus,
         group_size=size,
-        mode=terms.mode if terms is not None else PlacementMode.REQUIRED,
-        within=terms.within if terms is not None else None,
+        mode=terms.mode,
+        within=terms.within,
     )
     return flaw(request) or request
 
 
+class _Groups(NamedTuple):
+    """The terms of the groups; without a `size` all pods are one."""
+
+    size: int | None
+    mode: PlacementMode
+    within: Kind | None
+
+
 def _terms(
     parameters: Mapping[str, str], templates: Sequence[TemplatePods], keys: AnnotationKeys
-) -> GroupTerms | Refusal | None:
-    """Return the terms of the groups; None where neither parameters nor templates name a size."""
+) -> _Groups | Refusal:
+    """Return the terms of the groups, each from the parameters or else from the templates."""
+    if (misspelt := _misspelt(parameters, keys)) is not None:
+        return misspelt
     found: dict[str, str] = {}
+    places: dict[str, str] = {}
     for name in (keys.size, keys.mode, keys.within):
-        short = name.partition("/")[2]
-        stated = {parameters[each] for each in (short, name) if each in parameters}
+        by_value = {parameters[each]: each for each in _spellings(name) if each in parameters}
+        stated = set(by_value)
         if not stated:
             stated = {each.annotations[name] for each in templates if name in each.annotations}
         if len(stated) > 1:
@@ -101,4 +120,29 @@ def _terms(
             return Refusal(f"{name} is {values}", "spec.podSets", "give it once")
         if stated:
             (found[name],) = stated
-    return read_terms(found, keys)
+            of_request = by_value.get(found[name])
+            places[name] = f"spec.parameters[{of_request}]" if of_request else "spec.podSets"
+    # The words beside the size are read with any size: they hold for one group of all pods, too.
+    terms = read_terms({keys.size: "1", **found}, keys)
+    if isinstance(terms, Refusal):
+        return replace(terms, where=places.get(terms.where, terms.where))
+    if terms is None:
+        return _Groups(None, PlacementMode.REQUIRED, None)
+    return _Groups(terms.group_size if keys.size in found else None, terms.mode, terms.within)
+
+
+def _spellings(name: str) -> tuple[str, str]:
+    """Return how a parameter may be called: without and with the domain."""
+    return name.partition("/")[2], name
+
+
+def _misspelt(parameters: Mapping[str, str], keys: AnnotationKeys) -> Refusal | None:
+    """Return the first parameter that looks like one of ours and is none."""
+    ours = {BOOKING, VALID}
+    ours |= {each for name in (keys.size, keys.mode, keys.within) for each in _spellings(name)}
+    for name in sorted(parameters.keys() - ours)[:_MOST_COMPARED]:
+        if meant := nearest(name, sorted(ours), _LIKENESS):
+            return Refusal(
+                f"{shown(name)} is not read", "spec.parameters", f"did you mean {meant}?"
+            )
+    return None
