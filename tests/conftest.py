@@ -81,8 +81,8 @@ UNTRACED = (
     "tests/placement/capacity/test_with_changes.py",
     *(f"tests/placement/test_{name}.py" for name in ("churn", "clusters")),
 )
-"""Files whose many examples run the lines of other tests again: tracing doubles their time, and
-the floors of coverage hold without it."""
+"""Files whose many examples run the lines of other tests again, as those of every property do:
+tracing doubles their time, and the floors of coverage hold without it."""
 
 _BY_SPEED = (HealthCheck.too_slow,)
 """The health checks that measure time. A property that names its own list names these, too."""
@@ -154,8 +154,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Stops the tracer itself while a test of `UNTRACED` runs."""
-    tracer = sys.gettrace() if item.nodeid.partition("::")[0] in UNTRACED else None
+    """Stops the tracer itself while a test of `UNTRACED` or a property runs."""
+    is_property = item.get_closest_marker("hypothesis") is not None
+    is_untraced = is_property or item.nodeid.partition("::")[0] in UNTRACED
+    tracer = sys.gettrace() if is_untraced else None
     if tracer is not None:
         sys.settrace(None)
     yield
