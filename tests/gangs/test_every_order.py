@@ -44,13 +44,13 @@ TWO_WRITERS = [Setting(2, 2, binding) for binding in Binding]
 FOREIGN_POD = [Setting(2, 2, Binding.WHOLE, takes=(0,), second=False)]
 OVER_OTHERS = [Setting(2, 1, Binding.WHOLE, takes=(0,), second=False, over=True)]
 LARGER = [
-    Setting(2, 2, Binding.WHOLE, takes=(0,)),
     Setting(2, 2, Binding.POD_GROUP, takes=(0,), second=False),
     Setting(4, 3, Binding.WHOLE, takes=(0,), second=False),
 ]
 LARGEST = [
     Setting(2, 1, Binding.PIECEMEAL, takes=(0,), second=False, over=True),
     Setting(2, 1, Binding.WHOLE, takes=(0,), over=True),
+    Setting(2, 2, Binding.WHOLE, takes=(0,)),
     Setting(2, 2, Binding.PIECEMEAL, takes=(0,), second=False),
     Setting(4, 3, Binding.POD_GROUP, takes=(0,), second=False),
 ]

@@ -25,8 +25,8 @@ from tests.placement.oracle.worlds import capacities, policies, requests, reserv
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.request import Request
 
-QUICK, LONG, FULL = 25, 100, 400
-"""Instances of each kind at every run, in `make test-slow`, and by `make oracle`."""
+QUICK, FULL = 25, 400
+"""Instances of each kind at every run, and by `make oracle`."""
 WAYS = 3_000
 LARGER_DOMAINS, LARGER_PODS = 30, 40
 STAGES = (
@@ -47,26 +47,17 @@ LATE = ("",)
 LATER = ("", "free_profile_tier1", "newly_broken")
 """The same in larger worlds, where exact search has a budget."""
 
-VENDOR, VENDOR_LONG, VENDOR_FULL = 20, 50, 200
+VENDOR, VENDOR_FULL = 20, 200
 """The same of instances in dragonflies of two nodes."""
 OPTIMAL = 0.95
 """The share of plans in dragonflies of two nodes that are the best in every number but penalty."""
 
-WIDE, WIDE_LONG, WIDE_FULL = 8, 20, 60
+WIDE, WIDE_FULL = 8, 60
 """The same of instances of 60 to 260 nodes whose groups must be split."""
 BEST_SPLITS = 0.95
 """The share of them that are the best in every number."""
 EFFORT, UNJUDGED = 2.0, 0.25
 """The solver's work on each number, and the share of instances for which that may be too little."""
-
-
-def many(long: int, full: int) -> pytest.MarkDecorator:
-    """The number of instances: some in `make test-slow`, far more by `make oracle`."""
-    counts = (
-        pytest.param(long, marks=pytest.mark.slow),
-        pytest.param(full, marks=pytest.mark.deep),
-    )
-    return pytest.mark.parametrize("instances", counts)
 
 
 wide = pytest.mark.parametrize("instance", [torn_wide, torn_uneven], ids=["vendor", "uneven"])
@@ -103,10 +94,10 @@ def test_plans_are_as_good_as_the_best_and_no_certificate_is_wrong(instance, sha
     holds(tally, shares, certified, over=1)
 
 
-@many(LONG, FULL)
+@pytest.mark.deep
 @several
-def test_plans_keep_the_accepted_shares_over_many_instances(instance, shares, certified, instances):
-    holds(tallied(instance, instances), shares, certified)
+def test_plans_keep_the_accepted_shares_over_many_instances(instance, shares, certified):
+    holds(tallied(instance, FULL), shares, certified)
 
 
 def nearly_all_are_the_best(tally: Tally, *, over: int = 0) -> None:
@@ -121,10 +112,10 @@ def test_plans_on_dragonflies_of_two_split_reserved_or_not_are_the_best_in_every
     nearly_all_are_the_best(tally)
 
 
-@many(VENDOR_LONG, VENDOR_FULL)
+@pytest.mark.deep
 @vendor
-def test_plans_on_dragonflies_of_two_keep_their_share_over_many_instances(instance, instances):
-    nearly_all_are_the_best(tallied(instance, instances))
+def test_plans_on_dragonflies_of_two_keep_their_share_over_many_instances(instance):
+    nearly_all_are_the_best(tallied(instance, VENDOR_FULL))
 
 
 def splits_are_the_best(instance: Callable[[int], Instance], instances: int) -> None:
@@ -146,10 +137,10 @@ def test_splits_at_60_to_260_nodes_are_the_best_in_every_number(instance):
     splits_are_the_best(instance, WIDE)
 
 
-@many(WIDE_LONG, WIDE_FULL)
+@pytest.mark.deep
 @wide
-def test_splits_at_60_to_260_nodes_keep_their_share_over_many_instances(instance, instances):
-    splits_are_the_best(instance, instances)
+def test_splits_at_60_to_260_nodes_keep_their_share_over_many_instances(instance):
+    splits_are_the_best(instance, WIDE_FULL)
 
 
 def as_good_as_the_best(
