@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
@@ -43,14 +44,35 @@ def browser() -> Iterator[Browser]:
         yield begun
 
 
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser of somebody who was never here."""
+@pytest.fixture(scope="package")
+def window(browser: Browser) -> Iterator[BrowserContext]:
+    """What the tests share of the browser: a renderer is kept, which takes half a second to start.
+
+    Chromium has one for all pages of a host while one of them is open.
+    """
     size = ViewportSize(width=1440, height=900)
     begun = browser.new_context(viewport=size, locale="en-GB", reduced_motion="reduce")
     begun.set_default_timeout(CEILING_MS)
+    kept = begun.new_page()
+    kept.route("**", lambda route: route.fulfill(content_type="text/html", body=""))
+    kept.goto("http://127.0.0.1/")
     yield begun
     begun.close()
+
+
+@pytest.fixture
+def context(window: BrowserContext) -> Iterator[BrowserContext]:
+    """A browser of somebody who was never here: it has kept nothing of what a test has seen."""
+    yield window
+    window.set_offline(False)
+    kept, *opened = window.pages
+    tools = window.new_cdp_session(kept)
+    tools.send("Network.clearBrowserCache")
+    for page in opened:
+        seen = {"origin": urlsplit(page.url)._replace(path="", query="", fragment="").geturl()}
+        tools.send("Storage.clearDataForOrigin", {**seen, "storageTypes": "all"})
+        page.close()
+    tools.detach()
 
 
 @pytest.fixture
