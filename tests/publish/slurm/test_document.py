@@ -185,7 +185,10 @@ def test_a_topology_that_a_partition_may_name_is_not_dropped() -> None:
     assert kept.endswith('- topology: "plain"\n  cluster_default: false\n  flat: true\n')
     other = forest(group("leaf-1", Kind("leaf"), 1, [node("a"), node("b")]))
     assert "topology dragonfly" in refused(other, SlurmFormat.YAML, there).what
-    assert '"leaf"' in written(other, SlurmFormat.YAML, there, is_forgetful=True)
+    forgotten = written(other, SlurmFormat.YAML, there, is_forgetful=True)
+    assert '"leaf"' in forgotten
+    assert '"dragonfly"' not in forgotten
+    assert forgotten.endswith('- topology: "plain"\n  cluster_default: false\n  flat: true\n')
 
 
 @pytest.mark.parametrize(

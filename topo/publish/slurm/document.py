@@ -79,14 +79,13 @@ def slurm_file(
         if isinstance(topology, Refusal):
             return topology
         found.append(topology)
+    known = {topology.name for topology in found}
+    gone = [each for name, each in earlier.items() if name not in known]
     if choice.is_forgetful:
         found = [_without_gone(each) for each in found]
-    else:
-        known = {topology.name for topology in found}
-        gone = [each for name, each in earlier.items() if name not in known]
-        if refused := next((each for each in gone if not each.is_flat), None):
-            return _refuse_loss(refused)
-        found += gone
+    elif refused := next((each for each in gone if not each.is_flat), None):
+        return _refuse_loss(refused)
+    found += [each for each in gone if each.is_flat]
     text = files.yaml(found) if choice.format is SlurmFormat.YAML else files.conf(found[0])
     blocks = [unit.nodes for each in found if each.is_block for unit in each.units]
     blocked = {name for nodes in blocks for name in nodes}
