@@ -8,6 +8,7 @@ count so, and a later question about the same pod replaces what it counted befor
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress, repeat
+from operator import not_
 
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import ConfigMapObject, Key, NodeObject
@@ -167,8 +168,9 @@ class GpuQuota:
         if not refused:
             verdict = NodeVerdict(names)
         else:
-            passed = tuple(compress(names, map(allowed.__contains__, found)))
-            verdict = NodeVerdict(passed, _by_reason(names, found, refused))
+            reasons = list(map(refused.get, found))
+            passed = tuple(compress(names, map(not_, reasons)))
+            verdict = NodeVerdict(passed, _by_reason(names, reasons))
         if is_one:
             verdict = verdict.first()
             allowed = frozenset(places.get(name, NOWHERE) for name in verdict.passed)
@@ -211,12 +213,10 @@ class GpuQuota:
         return used
 
 
-def _by_reason(
-    names: Sequence[str], places: Sequence[Place], refused: Mapping[Place, str]
-) -> Mapping[str, Sequence[str]]:
-    """Return the names of the refused nodes by the reason of their place. O(names)."""
-    found: dict[str, list[str]] = {why: [] for why in refused.values()}
-    for name, place in zip(names, places, strict=True):
-        if (why := refused.get(place)) is not None:
-            found[why].append(name)
+def _by_reason(names: Sequence[str], reasons: Sequence[str | None]) -> Mapping[str, Sequence[str]]:
+    """Return the names that have a reason, by their reason; O(names)."""
+    found: dict[str, list[str]] = {}
+    for name, why in zip(names, reasons, strict=True):
+        if why is not None:
+            found.setdefault(why, []).append(name)
     return found
