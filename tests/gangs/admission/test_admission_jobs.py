@@ -293,7 +293,7 @@ def _on_node() -> dict[str, Any]:
             "spec.tasks[0].partitionPolicy is set",
         ),
         (_on_node(), "spec.tasks[0].template.spec.nodeName is set"),
-        (volcano(task("worker", 0, gpu_group_size="16")), "no pods yet"),
+        (volcano(task("worker", 0, gpu_group_size="16")), "made again with one at least"),
     ],
 )
 def test_what_the_user_decides_by_other_means_is_left_to_him_with_a_warning(job, why) -> None:

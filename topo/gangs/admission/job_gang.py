@@ -130,7 +130,8 @@ def _left_alone(
 ) -> str:
     """Return why the job is left alone, now that the templates with GPUs are known; else empty."""
     if not any(each.template.pods for each in members):
-        return f"the job has no pods yet; those that it gets run without {keys.size}"
+        what = f"the job has no pods yet; those that it gets run without {keys.size}"
+        return f"{what}, unless it is made again with one at least"
     names = {each.template.name for each in members}
     for each in parts.own_domains:
         first, *others = (name for name, _ in each.pods)
