@@ -150,12 +150,14 @@ def _cases(document: TopologyDocument) -> Iterator[Case]:
 
 
 def _reasons(document: TopologyDocument) -> Iterator[Case]:
+    conflicts = {(conflict.code, conflict.text) for conflict in document["conflicts"]}
     for path, vertex in walk(document["groups"]):
         if not is_group(vertex):
             yield from _of_node(vertex, vertex["reasons"])
             continue
         for reason in vertex["reasons"]:
-            if reason.code != GroupCondition.CHILD_NOT_READY:  # the child says so itself
+            is_told = (reason.code, reason.text) in conflicts  # with its nodes
+            if reason.code != GroupCondition.CHILD_NOT_READY and not is_told:  # its child says so
                 yield Case(reason.code, ("/".join(path),), reason.text)
     for entry in document["unplaced"]:
         own = {reason.code for reason in entry["reasons"]}

@@ -19,6 +19,7 @@ from master.sources.table import SOURCE_ROWS
 from master.sources.workers.port import NEEDS_A_PERSON
 from tests import builders
 from tests.cli.doctor.examined import examined, refused, sole
+from tests.discovery.groups.test_super_pods import npus
 from tests.master.placing import config
 from tests.master.world import Master, facts, running
 from tests.support.waiting import eventually
@@ -84,6 +85,15 @@ async def test_machines_without_any_worker_are_one_finding_that_names_them() -> 
         assert "4 machines should have one: n1, n2, n3, n4" in finding.what
         assert "start topo-worker on every node" in finding.next_step
         assert "the master's --rpc-server-port (10001 unless set)" in finding.next_step
+
+
+async def test_a_super_pod_of_two_sizes_is_one_finding_that_names_its_nodes() -> None:
+    """Its group is NotReady for the same cause."""
+    async with running("--mode=auto", ANYBODY) as master:
+        await report(master, npus("n1", 0, 0), npus("n2", 0, 1, size=48))
+        finding = await sole(master, "super-pod-doubled")
+        assert finding.subject == "n1, n2"
+        assert "correct the index or the size" in finding.next_step
 
 
 async def test_half_a_rollout_is_one_finding_that_names_the_other_half() -> None:

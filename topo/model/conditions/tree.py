@@ -235,8 +235,8 @@ class ConflictCondition(Condition):
         "super-pod-doubled",
         "nodes that state one super pod cannot all be of it: two have one server index, their "
         "sizes differ, or they have more NPUs than it",
-        "are these two super pods with one number? `npu-smi info -t spod-info` on the nodes that "
-        "the text names; give each a number of its own in its management",
+        "compare `npu-smi info -t spod-info` on the nodes that the text names; in the management, "
+        "give two super pods of one number one each, or correct the index or the size",
     )
     SUPER_POD_INCOMPLETE = Row(
         "super-pod-incomplete",
