@@ -135,6 +135,22 @@ async def test_dumps_of_the_fabric_and_what_workers_see_by_lldp_are_held_beside_
         await counts(master, {"wrong-port": 1, "unseen": 1})
 
 
+async def test_wires_between_nodes_are_not_unplanned_beside_a_plan_of_their_adapters(
+    tmp_path: Path, token_flag: str
+) -> None:
+    """Until the plan has one of them."""
+    plan = tmp_path / "plan.csv"
+    adapters = HEADER + "".join(f"{node},mlx5_0,leaf-1,{n}\n" for n, node in enumerate("abcd"))
+    plan.write_text(adapters)
+    async with running("--mode=dragonfly", f"--wiring-plan={plan}", token_flag) as master:
+        for node, peer in ("ab", "ba", "cd", "dc"):
+            assert (await master.worker(node).full(facts(node, peer))).status == 200
+        await counts(master, {"unseen": 4})
+        plan.write_text(adapters + "a,1,b,1\n")
+        document = await counts(master, {"unplanned": 1, "unseen": 4})
+        assert document["right"] == 1
+
+
 async def test_a_port_that_goes_down_is_a_missing_cable_before_the_next_dump(
     tmp_path: Path, token_flag: str
 ) -> None:

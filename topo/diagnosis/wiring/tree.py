@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import starmap
 
 from topo.diagnosis.wiring.cost import Costs, Job, NodeAt
@@ -11,6 +12,7 @@ from topo.diagnosis.wiring.seen import (
     SeenCables,
     folded,
     planned_far_ends,
+    short_name,
 )
 from topo.facts.plans.plan import CablePlan, End
 from topo.model.conditions.tree import NodeCondition
@@ -22,8 +24,13 @@ def seen_by(document: TopologyDocument, plan: CablePlan) -> SeenCables:
     """Return the wires between nodes that a master shows; one that is down is not there.
 
     Of several cables between the same two nodes nobody sees which ends are of one, so those that
-    `plan` joins are.
+    `plan` joins are. A plan of other cables of these nodes, as of their adapters, says nothing of
+    these wires: then none is returned.
     """
+    everything = walk([*document["groups"], *document["unplaced"]])
+    nodes = {short_name(each["name"]) for _, each in everything if not is_group(each)}
+    if _is_of_other_cables(plan, nodes):
+        return SeenCables((), frozenset())
     cables: list[SeenCable] = []
     between: defaultdict[tuple[str, str], list[tuple[End, End]]] = defaultdict(list)
     for wire in document["wires"]:
@@ -40,6 +47,13 @@ def seen_by(document: TopologyDocument, plan: CablePlan) -> SeenCables:
         cables += starmap(SeenCable, _as_planned(ends, wanted) if len(ends) > 1 else ends)
     kinds = frozenset(End(node, "") for node in _looked_at(document))
     return SeenCables(tuple(_each_slot_once(cables, plan)), frozenset(), kinds=kinds)
+
+
+def _is_of_other_cables(plan: CablePlan, nodes: AbstractSet[str]) -> bool:
+    """Return whether a plan has cables of these nodes and none between two of them. O(cables)."""
+    ends = [(short_name(p.one.device), short_name(p.other.device)) for p in plan.cables]
+    found = [(one in nodes) + (other in nodes) for one, other in ends]
+    return 1 in found and 2 not in found
 
 
 def _each_slot_once(cables: Iterable[SeenCable], plan: CablePlan) -> Iterator[SeenCable]:
