@@ -56,6 +56,7 @@ LONGEST = (
 UNTRACED = (
     "tests/admission/test_mutated_reviews.py",
     "tests/bench/test_placement_plans.py",
+    "tests/cli/render/test_widths.py",
     *(f"tests/controllers/nomination/test_{name}.py" for name in ("killed", "leaving_gangs")),
     "tests/diagnosis/wiring/test_miswired.py",
     *(
@@ -67,11 +68,13 @@ UNTRACED = (
         for name in ("fabric_worlds", "large_fabrics", "rails")
     ),
     "tests/discovery/suspicion/test_switches.py",
+    "tests/extender/test_groups.py",
     *(
         f"tests/gangs/test_{name}.py"
         for name in ("every_order", "head", "late_pods", "random_life", "replay")
     ),
     "tests/kube/sources/test_cluster_capacity.py",
+    "tests/master/api/holds/test_holds_storm.py",
     *(
         f"tests/parse/test_{name}.py"
         for name in ("any_text", "prefixes", "shared_probes", "variants")
@@ -80,6 +83,8 @@ UNTRACED = (
     "tests/placement/advice/test_advice.py",
     "tests/placement/capacity/test_with_changes.py",
     *(f"tests/placement/test_{name}.py" for name in ("churn", "clusters")),
+    "tests/provisioning/test_random_life.py",
+    "tests/publish/slurm/test_churn.py",
 )
 """Files whose many examples run the lines of other tests again, as those of every property do:
 tracing doubles their time, and the floors of coverage hold without it."""
