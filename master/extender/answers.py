@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from itertools import repeat
 
-from master.extender.cards import asked_card
+from master.extender.cards import asked_card, card_refusal
 from master.extender.metrics import ExtenderMetrics
 from master.extender.plans import ExtenderPlans, NoPlan, PodPlan
 from master.extender.quota import GpuQuota
@@ -13,6 +13,7 @@ from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.store import Store
 from topo.gangs.extender.verdicts import (
     NodeVerdict,
+    of_impossible,
     of_others,
     of_planned,
     of_refused,
@@ -61,6 +62,8 @@ class Extender:
         """Return the nodes that the plan of the pod's group, or what is held, leaves it."""
         if not self.concerns_cards(asked):
             return self._counted("filter", PASSED, NodeVerdict(asked.names))
+        if (refused := self._never(asked)) is not None:
+            return self._counted("filter", REFUSED, refused)
         for look in range(LOOKS):
             verdict = self._filtered(asked)
             if verdict is not None:
@@ -114,6 +117,8 @@ class Extender:
         if not self.concerns_cards(asked):
             free = NodeVerdict(asked.names)
             return self._counted("predicates", PASSED, free.first() if is_one else free)
+        if (refused := self._never(asked)) is not None:
+            return self._counted("predicates", REFUSED, refused)
         for look in range(LOOKS):
             pod = self._known(asked)
             if pod is not None and self.quota.is_read:
@@ -123,6 +128,11 @@ class Extender:
                 await asyncio.sleep(LOOK_S)
         error = UNREAD if self._known(asked) is not None else UNKNOWN
         return self._counted("predicates", AWAITED, NodeVerdict(error=error))
+
+    def _never(self, asked: Asked) -> NodeVerdict | None:
+        """Return that no node takes a pod whose amounts no card can give; None for another pod."""
+        refusal = card_refusal(asked, self._domain)
+        return None if refusal is None else of_impossible(asked.names, str(refusal))
 
     def _known(self, asked: Asked) -> ClusterPod | None:
         """Return the pod as the API server shows it; another one of its name is another pod."""

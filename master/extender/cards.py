@@ -16,17 +16,33 @@ _MIB = 1 << 20
 
 def asked_card(asked: Asked, domain: str) -> CardRequest | None:
     """Return what the only container of a pod with shared cards asks for; None for another pod."""
-    found = mapping(asked.pod.get("spec")).get("containers")
-    limits = [
-        mapping(mapping(mapping(each).get("resources")).get("limits"))
-        for each in (found if isinstance(found, list) else ())
-    ]
     for family in families(domain):
-        of_family = [each for each in limits if family.number in each]
+        of_family = _limits(asked, family)
         if len(of_family) == 1:
             request = _request(family, of_family[0])
             return None if isinstance(request, Refusal) else request
     return None
+
+
+def card_refusal(asked: Asked, domain: str) -> Refusal | None:
+    """Return why no card can ever give a container of the pod what it asks for; O(containers)."""
+    for family in families(domain):
+        for limits in _limits(asked, family):
+            is_none = whole(str(limits[family.number])) == 0
+            request = None if is_none else _request(family, limits)
+            if isinstance(request, Refusal):
+                return request
+    return None
+
+
+def _limits(asked: Asked, family: Family) -> list[Mapping[str, object]]:
+    """Return the limits of the containers that ask for cards of a family."""
+    found = mapping(asked.pod.get("spec")).get("containers")
+    limits = (
+        mapping(mapping(mapping(each).get("resources")).get("limits"))
+        for each in (found if isinstance(found, list) else ())
+    )
+    return [each for each in limits if family.number in each]
 
 
 def _request(family: Family, limits: Mapping[str, object]) -> CardRequest | Refusal:

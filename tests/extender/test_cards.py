@@ -1,8 +1,10 @@
 """What a pod asks for of a shared card, as a scheduler shows it."""
 
+from typing import Any
+
 import pytest
 
-from master.extender.cards import asked_card
+from master.extender.cards import asked_card, card_refusal
 from master.extender.wire import Asked
 
 
@@ -39,3 +41,24 @@ def test_the_pods_of_volcanos_page_are_read(
     )
     assert found is not None
     assert (found.number, found.each) == (1, each)
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        ({"tencent.com/vcuda-core": "250"}, "tencent.com/vcuda-core is 250"),
+        ({"tencent.com/vcuda-core": 50}, "tencent.com/vcuda-memory is not given"),
+        ({"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-cores": "120"}, "vgpu-cores is 120"),
+        ({"tencent.com/vcuda-core": "0"}, ""),
+        ({"tencent.com/vcuda-core": "200"}, ""),
+        ({"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"}, ""),
+        ({"nvidia.com/gpu": "250"}, ""),
+    ],
+)
+def test_amounts_that_no_card_can_give_are_refused_in_any_container(
+    limits: dict[str, Any], why: str
+) -> None:
+    whole_card = {"resources": {"limits": {"tencent.com/vcuda-core": "100"}}}
+    containers = [whole_card, {"resources": {"limits": limits}}]
+    found = card_refusal(Asked({"spec": {"containers": containers}}, (), {}, False), "a.com")
+    assert (why in str(found)) if why else found is None

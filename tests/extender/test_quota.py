@@ -162,6 +162,20 @@ async def test_a_namespace_gets_nodes_of_its_pools_and_of_models_within_its_quot
 
 
 @pytest.mark.virtual_time
+@pytest.mark.parametrize("call", ["filter", "predicates"])
+async def test_no_node_passes_for_an_amount_that_no_card_can_give(
+    server: FakeServer, tmp_path: Path, call: str
+) -> None:
+    async with asked(server, tmp_path) as asking:
+        odd = await pod(server, "odd", 250, namespace="free")
+        found = await asking.ask(call, {"Pod": odd, "NodeNames": list(NODES)})
+        assert (found["NodeNames"], set(found["FailedNodes"])) == ([], set())
+        [why] = set(found["FailedAndUnresolvableNodes"].values())
+        assert "tencent.com/vcuda-core is 250" in why
+        assert "200 or 300" in why
+
+
+@pytest.mark.virtual_time
 async def test_the_second_of_two_pods_that_ask_for_the_last_card_is_refused(
     server: FakeServer, tmp_path: Path
 ) -> None:

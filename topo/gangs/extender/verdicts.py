@@ -55,6 +55,11 @@ def of_refused(names: Sequence[str], why: str) -> NodeVerdict:
     return NodeVerdict(failed={f"topo: {why}": names})
 
 
+def of_impossible(names: Sequence[str], why: str) -> NodeVerdict:
+    """Return that no node ever takes the pod, whatever ends on it."""
+    return NodeVerdict(failed={f"topo: {why}": names}, is_final=True)
+
+
 def of_others(names: Sequence[str], short: Collection[str]) -> NodeVerdict:
     """Return all nodes but those that are short of GPUs beside what is booked. O(names)."""
     return NodeVerdict(tuple(filterfalse(short.__contains__, names)), {HELD: tuple(short)})
