@@ -138,33 +138,53 @@ class Life:
         await self.is_whole(pods)
 
     async def scale_slowly(self, pods: int) -> None:
-        """It is scaled, and two of its old pods take their time to end.
-
-        Kueue has given it its nodes anew by then, and may not start it yet.
-        """
-        bound = sorted(await self.pods(), key=self._index)
-        held = [f"{PODS}/{each['metadata']['name']}" for each in (bound[1], bound[-1])]
-        for each in held:
-            await self.api.merge(each, {"metadata": {"finalizers": [_HOLDS]}})
+        """It is scaled, and two of its old pods take their time to end."""
         assert self.kind.scaled is not None
-        path = f"{self.kind.path}/{NAME}"
-        await self.api.merge(path, self.kind.scaled(written(self.kind, self.scheduler), pods))
+        changed = self.kind.scaled(written(self.kind, self.scheduler), pods)
+        await self._end_slowly(lambda: self.api.merge(f"{self.kind.path}/{NAME}", changed))
+        await self.is_whole(pods)
+
+    async def start_again_slowly(self) -> None:
+        """Kueue stops it and starts it again, and two of its old pods take their time to end."""
+        (workload,) = await self.api.items(WORKLOADS)
+        path = f"{WORKLOADS}/{workload['metadata']['name']}"
+
+        async def stop_and_start() -> None:
+            await self.api.merge(path, {"spec": {"active": False}})
+            await eventually(lambda: self._is("QuotaReserved", "False"))
+            await self.api.merge(path, {"spec": {"active": True}})
+
+        await self._end_slowly(stop_and_start)
+        await self.is_whole(ALL)
+
+    async def _end_slowly(self, act: Callable[[], Awaitable[object]]) -> None:
+        """Two pods are held until Kueue has admitted the job anew and may not start it yet."""
+        bound = sorted(await self.pods(), key=self._index)
+        held = {f"{PODS}/{each['metadata']['name']}": each for each in (bound[1], bound[-1])}
+        for path, pod in held.items():
+            names = [*pod["metadata"].get("finalizers", ()), _HOLDS]
+            await self.api.merge(path, {"metadata": {"finalizers": names}})
+        await act()
 
         async def is_kept_waiting() -> bool:
             left = [each for each in await self.api.items(PODS) if has_gpus(each)]
-            workloads = await self.api.items(WORKLOADS)
-            is_admitted = [
-                (each["type"], each["status"]) == ("Admitted", "True")
-                for workload in workloads
-                for each in workload.get("status", {}).get("conditions", ())
-            ]
-            is_stopped = (await self.api.get(path))["spec"]["runPolicy"]["suspend"]
-            return len(left) == len(held) and any(is_admitted) and is_stopped
+            spec = (await self.api.get(f"{self.kind.path}/{NAME}"))["spec"]
+            is_stopped = spec.get("runPolicy", spec)["suspend"]
+            return len(left) == len(held) and is_stopped and await self._is("Admitted", "True")
 
         await eventually(is_kept_waiting)
-        for each in held:
-            await self.api.merge(each, {"metadata": {"finalizers": None}})
-        await self.is_whole(pods)
+        for path in held:
+            now = (await self.api.get(path))["metadata"]["finalizers"]
+            names = [each for each in now if each != _HOLDS]
+            await self.api.merge(path, {"metadata": {"finalizers": names}})
+
+    async def _is(self, condition: str, status: str) -> bool:
+        """Whether Kueue says so of the job."""
+        return any(
+            (each["type"], each["status"]) == (condition, status)
+            for workload in await self.api.items(WORKLOADS)
+            for each in workload.get("status", {}).get("conditions", ())
+        )
 
     def _index(self, pod: Any) -> int:
         assert self.kind.rank is not None

@@ -56,7 +56,7 @@ _FURTHER = (
 KUEUE = {"integrations": {"frameworks": [*FRAMEWORKS, *_FURTHER]}}
 UNSCALED = frozenset((kind, scheduler) for kind in ("job", "statefulset") for scheduler in QUEUES)
 """Kueue stops a Job whose size changes, and refuses another number of replicas of a StatefulSet."""
-WAITING = frozenset((kind, "kueue-native") for kind in ("pytorchworkers", "mpijob"))
+WAITING = frozenset((kind, "kueue-native") for kind in ("job", "pytorchworkers", "mpijob"))
 """Kueue would split what it starts while old pods end: the webhook has it wait for them."""
 STOPPED_FIRST = "mpijob"
 """Its pods beyond a smaller size would be left: the webhook says to stop it first."""
@@ -103,6 +103,8 @@ class Cell:
                         await self._step("restarted", life.fail())
                 if cell not in REFUSED_AGAIN:
                     await self._step("applied again", life.apply_again())
+                if cell in WAITING & UNSCALED:
+                    await self._step("started again", life.start_again_slowly())
                 if life.kind.scaled is not None and cell not in UNSCALED:
                     out = life.scale_slowly if cell in WAITING else life.scale
                     is_refused = cell in WAITING and life.kind.name == STOPPED_FIRST

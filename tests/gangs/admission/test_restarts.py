@@ -13,6 +13,7 @@ from tests.admission.asking import asked, response
 from tests.gangs.job_kinds.made import job, pod_template
 from tests.gangs.native.test_kueue_slices import KUEUE, NATIVE, SLICE
 from topo.gangs.admission.outcome import Rules
+from topo.gangs.job_kinds.batch_job import BATCH_JOB
 from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.job_kinds.kinds import JOB_KINDS
 from topo.gangs.job_kinds.training_operator import MPI_JOB, PYTORCH_JOB
@@ -30,21 +31,28 @@ def made(kind: JobKind, pods: int, *, suspend: bool | None, slices: str = "2") -
         if slices
         else {f"{KUEUE}/podset-preferred-topology": "metax-tech.com/dragonfly"}
     )
-    policy = {} if suspend is None else {"suspend": suspend}
-    workers = {"Worker": {"replicas": pods, "template": template}}
-    found = job(kind, {"runPolicy": policy, SPECS[kind]: workers}, gpu_group_size="16")
+    stopped = {} if suspend is None else {"suspend": suspend}
+    if kind is BATCH_JOB:
+        sizes = {"completions": pods, "parallelism": pods, "completionMode": "Indexed"}
+        spec = {**stopped, **sizes, "template": template}
+    else:
+        workers = {"Worker": {"replicas": pods, "template": template}}
+        spec = {"runPolicy": stopped, SPECS[kind]: workers}
+    found = job(kind, spec, gpu_group_size="16")
     found["metadata"]["uid"] = UID
     return found
 
 
-def started(before: dict[str, Any]) -> dict[str, Any]:
+def started(before: dict[str, Any], *, suspend: bool = False) -> dict[str, Any]:
     after = copy.deepcopy(before)
-    after["spec"]["runPolicy"]["suspend"] = False
+    after["spec"].get("runPolicy", after["spec"])["suspend"] = suspend
     return after
 
 
 def resized(before: dict[str, Any], pods: int) -> dict[str, Any]:
     after = copy.deepcopy(before)
+    if "completions" in after["spec"]:
+        after["spec"] |= {"completions": pods, "parallelism": pods}
     for key in SPECS.values():
         if key in after["spec"]:
             after["spec"][key]["Worker"]["replicas"] = pods
@@ -87,15 +95,18 @@ def is_taken(found: Reviewed) -> bool:
 def test_a_job_starts_again_once_the_last_of_its_old_pods_is_gone(kind: JobKind) -> None:
     before = made(kind, 16, suspend=True)
     text = refusal(changed(before, started(before), knowing(2)))
-    assert "spec.runPolicy.suspend" in text
+    assert ".".join(map(str, kind.suspended_at)) in text
     assert "Kueue starts this one once they are gone" in text
     assert is_taken(changed(before, started(before), knowing(0)))
     assert is_taken(changed(started(before), before, knowing(2))), "it is stopped at any time"
 
 
+@pytest.mark.parametrize("kind", [BATCH_JOB, PYTORCH_JOB], ids=lambda each: each.name)
 @pytest.mark.parametrize("pods", [12, 18])
-def test_a_job_whose_controller_deletes_all_of_its_pods_is_scaled_as_it_runs(pods: int) -> None:
-    before = made(PYTORCH_JOB, 16, suspend=False)
+def test_a_job_whose_controller_deletes_all_of_its_pods_is_scaled_as_it_runs(
+    kind: JobKind, pods: int
+) -> None:
+    before = made(kind, 16, suspend=False)
     assert is_taken(changed(before, resized(before, pods), knowing(2)))
 
 
@@ -124,6 +135,7 @@ def test_a_size_that_is_not_whole_groups_is_refused_with_those_that_are(kind: Jo
     ):
         text = refusal(found)
         assert "13 pods are not whole groups of 2" in text
+        assert kind.size_key in text or "spec.replicas" in text
         assert "give 12 or 14" in text
 
 
@@ -143,6 +155,19 @@ def test_while_the_pods_are_not_known_the_failure_policy_decides() -> None:
         scaled(PYTORCH_JOB, 16, 12, knowing(None)),
     ):
         assert (found.result, found.answer) == ("undecided", b"")
+
+
+def _of_job_set() -> dict[str, Any]:
+    """A Job of one pod whose group is of two Jobs."""
+    before = made(BATCH_JOB, 1, suspend=True)
+    annotations = before["spec"]["template"]["metadata"]["annotations"]
+    annotations["metax-tech.com/gang-kind"] = "jobset"
+    return before
+
+
+def test_a_job_of_a_job_set_starts_with_the_set() -> None:
+    before = _of_job_set()
+    assert is_taken(changed(before, started(before), knowing(2)))
 
 
 def _unstamped(before: dict[str, Any]) -> dict[str, Any]:
@@ -176,8 +201,7 @@ def test_no_job_starts_in_a_way_in_which_kueue_ignores_ranks(
 ) -> None:
     """Neither beside old pods, nor in a size that is not whole groups."""
     before = made(kind, 16, suspend=was_stopped)
-    after = resized(before, size)
-    after["spec"]["runPolicy"]["suspend"] = is_stopped
+    after = started(resized(before, size), suspend=is_stopped)
     if is_taken(changed(before, after, knowing(group))):
         assert size % 2 == 0
         assert not (was_stopped and not is_stopped and group)

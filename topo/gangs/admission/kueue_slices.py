@@ -150,13 +150,13 @@ def podset_slices(
 
 
 def replacement_warnings(job: Mapping[str, Any], slices: Mapping[str, str]) -> tuple[str, ...]:
-    """Return why Kueue may split a batch Job that starts again; empty for one that it cannot."""
+    """Return why Kueue may split a batch Job that loses pods; empty for one that it cannot."""
     policy = mapping(job.get("spec")).get("podReplacementPolicy")
     is_batch = (job.get("apiVersion"), job.get("kind")) == ("batch/v1", "Job")
     if not is_batch or policy == "Failed" or SLICE_LEVEL not in slices:
         return ()
     what = f"spec.podReplacementPolicy is {policy or 'TerminatingOrFailed'}"
-    why = "Kueue may split the groups of a job that starts again while its old pods end"
+    why = "Kueue may split the groups of a job that gets new pods while lost ones still end"
     return (f"{what}: {why}; write Failed",)
 
 

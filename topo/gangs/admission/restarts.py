@@ -1,8 +1,8 @@
 """A native job that Kueue starts again, or that gets another size: refused where it would be split.
 
-    a PyTorchJob whose old pods still end      → not started before they are gone
-    one of slices of 2 pods that gets 13       → refused: 12 or 14
-    an MPIJob that runs and gets fewer workers → refused, with how to stop it first
+    a batch Job or PyTorchJob whose old pods still end → not started before they are gone
+    one of slices of 2 pods that gets 13               → refused: 12 or 14
+    an MPIJob that runs and gets fewer workers         → refused, with how to stop it first
 
 Kueue stops a job that is preempted or scaled and starts it again, maybe while its old pods still
 end. If one of these has another node than its index has now, or an index beyond the new size, Kueue
@@ -43,7 +43,7 @@ def judge_change(
         was = sizes.get(each.name, 0)
         if not _is_sliced(each, rules) or not each.pods or (each.pods == was and not starts):
             continue
-        where = field_path((*each.path[:-1], "replicas"))
+        where = field_path((*each.path[:-1], kind.size_key))
         size = read_number(each.annotations.get(SLICE_SIZE)) or 1
         if (odd := _odd(each.pods, size, where)) is not None:
             return odd
@@ -68,7 +68,9 @@ def judge_scale(
 
 
 def _is_sliced(template: Template, rules: Rules) -> bool:
-    return rules.keys.pods in template.annotations and SLICE_LEVEL in template.annotations
+    """Return whether groups of the job itself are slices; a Job of a JobSet is a part of it."""
+    found, keys = template.annotations, rules.keys
+    return keys.pods in found and SLICE_LEVEL in found and keys.kind not in found
 
 
 def _is_stopped(job: Mapping[str, Any], kind: JobKind) -> bool:

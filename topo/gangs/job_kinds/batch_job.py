@@ -52,4 +52,6 @@ BATCH_JOB = JobKind(
     resource="jobs",
     index_key=COMPLETION_INDEX,
     parts=batch_job,
+    suspended_at=("spec", "suspend"),
+    size_key="completions",
 )

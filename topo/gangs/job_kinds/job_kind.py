@@ -70,8 +70,9 @@ class JobKind:
     `has_deletion_costs`: where it is scaled in, its controller deletes pods by their costs
     (`topo.gangs.scale_in`).
     `suspended_at`: where it says that it is stopped, of a kind that is not started by Kueue before
-    its old pods are gone (`topo.gangs.admission.restarts`); empty for others. `leaves_pods_beyond`:
-    its controller deletes the pods of one that is stopped up to its size alone.
+    its old pods are gone (`topo.gangs.admission.restarts`); empty for others. `size_key`: the
+    field beside its template that is the number of pods. `leaves_pods_beyond`: its controller
+    deletes the pods of one that is stopped up to its size alone.
     """
 
     name: str
@@ -90,6 +91,7 @@ class JobKind:
     is_elastic: bool = False
     has_deletion_costs: bool = False
     suspended_at: Path = ()
+    size_key: str = "replicas"
     leaves_pods_beyond: bool = False
     api_version: str = field(init=False)
 
