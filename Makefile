@@ -98,7 +98,7 @@ e2e: $(STAMP) $(PUBLISH) ## on the real API server, scheduler, helm and Chromium
 # Four at a time left a quarter of two cores idle: the demos run one at a time, and others wait for leases.
 test-long: $(STAMP) $(PUBLISH) ## test-slow and e2e in one run, which takes less than one after the other
 	@$(BUILT_PROGRAMS)
-	$(ON_CLUSTERS) -m "(slow or e2e) and not deep" -n 5 --dist loadfile --no-loadscope-reorder $(LONG)
+	$(ON_CLUSTERS) -m "(slow or e2e) and not deep" -n 6 --dist loadfile --no-loadscope-reorder $(LONG)
 
 e2e-oldest: $(STAMP) ## a part of e2e on the oldest Kubernetes that the chart takes; needs Go, at first 5 minutes
 	@if command -v go >/dev/null; then TOPO_E2E_KUBERNETES=oldest $(BIN)/python -m tests.e2e.controlplane.programs; fi
