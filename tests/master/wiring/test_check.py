@@ -151,6 +151,19 @@ async def test_wires_between_nodes_are_not_unplanned_beside_a_plan_of_their_adap
         assert document["right"] == 1
 
 
+async def test_a_planned_wire_to_a_node_that_nobody_knows_is_compared(
+    tmp_path: Path, token_flag: str
+) -> None:
+    """Its own slot is that of a wire, so the plan is one of wires."""
+    plan = tmp_path / "plan.csv"
+    plan.write_text(HEADER + "a,1,z,1\n")
+    async with running("--mode=dragonfly", f"--wiring-plan={plan}", token_flag) as master:
+        for node, peer in ("ab", "ba"):
+            assert (await master.worker(node).full(facts(node, peer))).status == 200
+        document = await counts(master, {"wrong-end": 1})
+        assert document["right"] == 0
+
+
 async def test_a_port_that_goes_down_is_a_missing_cable_before_the_next_dump(
     tmp_path: Path, token_flag: str
 ) -> None:

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from itertools import starmap
 
 from topo.diagnosis.wiring.cost import Costs, Job, NodeAt
@@ -27,9 +26,7 @@ def seen_by(document: TopologyDocument, plan: CablePlan) -> SeenCables:
     `plan` joins are. A plan of other cables of these nodes, as of their adapters, says nothing of
     these wires: then none is returned.
     """
-    everything = walk([*document["groups"], *document["unplaced"]])
-    nodes = {short_name(each["name"]) for _, each in everything if not is_group(each)}
-    if _is_of_other_cables(plan, nodes):
+    if _is_of_other_cables(plan, document):
         return SeenCables((), frozenset())
     cables: list[SeenCable] = []
     between: defaultdict[tuple[str, str], list[tuple[End, End]]] = defaultdict(list)
@@ -49,11 +46,19 @@ def seen_by(document: TopologyDocument, plan: CablePlan) -> SeenCables:
     return SeenCables(tuple(_each_slot_once(cables, plan)), frozenset(), kinds=kinds)
 
 
-def _is_of_other_cables(plan: CablePlan, nodes: AbstractSet[str]) -> bool:
-    """Return whether a plan has cables of these nodes and none between two of them. O(cables)."""
+def _is_of_other_cables(plan: CablePlan, document: TopologyDocument) -> bool:
+    """Return whether a plan has cables of the nodes, none between two and none at a wire's slot.
+
+    O(cables + wires).
+    """
+    everything = walk([*document["groups"], *document["unplaced"]])
+    nodes = {short_name(each["name"]) for _, each in everything if not is_group(each)}
     ends = [(short_name(p.one.device), short_name(p.other.device)) for p in plan.cables]
     found = [(one in nodes) + (other in nodes) for one, other in ends]
-    return 1 in found and 2 not in found
+    if 1 not in found or 2 in found:
+        return False
+    slots = {folded(End(wire["node"], str(wire["slot"]))) for wire in document["wires"]}
+    return not any(folded(end) in slots for each in plan.cables for end in (each.one, each.other))
 
 
 def _each_slot_once(cables: Iterable[SeenCable], plan: CablePlan) -> Iterator[SeenCable]:
