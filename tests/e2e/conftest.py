@@ -84,7 +84,7 @@ class RunningDemo:
         return {node["identity"]["name"] for node in nodes} == NODES
 
     def written_faults(self) -> dict[Path, int]:
-        """When the faults of each node were written last: what nobody touches stays equal."""
+        """The time at which each file of faults was written last, by its path."""
         return {
             each: each.stat().st_mtime_ns
             for each in Path(self.told()["recordings"]).glob("*/faults.txt")

@@ -259,18 +259,24 @@ async def test_a_node_whose_labels_are_no_texts_has_none(
         assert found["FailedNodes"] == {"m40-public": why}
 
 
+async def doubt_of(data: dict[str, str], server: FakeServer, asking: Asking) -> str:
+    """What the master says of a ConfigMap with this data; the quota that was still holds."""
+    await asyncio.sleep(1)
+    await server.put("configmaps", "gpuquota", "kube-system", data=data)
+    await asyncio.sleep(1)
+    assert await passed(asking, await pod(server, "a", 100)) == ["m40-public", "p100-public"]
+    port = asking.master.service.extender
+    assert port is not None
+    return port.quota.doubt
+
+
 @pytest.mark.virtual_time
 async def test_a_broken_config_map_keeps_the_quota_that_was_and_is_said(
     server: FakeServer, tmp_path: Path
 ) -> None:
     async with asked(server, tmp_path) as asking:
-        await asyncio.sleep(1)
-        await put_quota(server, '{"default": 7}')
-        await asyncio.sleep(1)
-        assert await passed(asking, await pod(server, "a", 100)) == ["m40-public", "p100-public"]
-        port = asking.master.service.extender
-        assert port is not None
-        assert "gpu_quota" in port.quota.doubt or "default" in port.quota.doubt
+        doubt = await doubt_of({"gpu_quota": '{"default": 7}'}, server, asking)
+        assert "gpu_quota" in doubt or "default" in doubt
 
 
 @pytest.mark.virtual_time
@@ -278,13 +284,8 @@ async def test_a_config_map_without_the_key_of_quotas_opens_nothing_and_is_said(
     server: FakeServer, tmp_path: Path
 ) -> None:
     async with asked(server, tmp_path) as asking:
-        await asyncio.sleep(1)
-        await server.put("configmaps", "gpuquota", "kube-system", data={"gpu-quota": "{}"})
-        await asyncio.sleep(1)
-        assert await passed(asking, await pod(server, "a", 100)) == ["m40-public", "p100-public"]
-        port = asking.master.service.extender
-        assert port is not None
-        assert "data.gpu_quota" in port.quota.doubt
+        doubt = await doubt_of({"gpu-quota": "{}"}, server, asking)
+        assert "data.gpu_quota" in doubt
 
 
 @pytest.mark.virtual_time

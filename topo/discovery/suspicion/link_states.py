@@ -76,7 +76,8 @@ def fallen(before: NodeFacts, after: NodeFacts) -> tuple[list[str], list[str]]:
 def fallen_ports(before: NodeFacts, after: NodeFacts, fell: Iterable[str]) -> dict[str, float]:
     """Return the ports of adapters among links that fell, with the rate at which each ran.
 
-    An adapter with another GUID than before is another one: drivers may number anew at a boot.
+    Drivers may number adapters anew at a boot, so a port counts where its adapter has the GUID that
+    it had before.
     O(links).
     """
     was, now = _adapters(before), _adapters(after)

@@ -140,7 +140,7 @@ class Suspicions:
     def _note_down(self, name: NodeName, rates: Mapping[str, float], now_s: float) -> None:
         """Note ports that fell, by the rate at which each ran; in a quiet time, from its end on.
 
-        Of ports that do not come up after a boot nobody else says so.
+        No other part names a port that does not come up after a boot.
         """
         node = self._nodes[name]
         if rates:
