@@ -82,14 +82,17 @@ class CardColumns:
 
     def _make_room(self, cards: int) -> None:
         """Double what is too small."""
-        _, rows, columns = self._cards.shape
+        _, has_rows, has_columns = self._cards.shape
+        rows, columns = has_rows, has_columns
         while rows < cards:
             rows *= 2
         while columns < len(self.names):
             columns *= 2
-        if (rows, columns) != self._cards.shape[1:]:
-            self._cards = _enlarged(self._cards, 4, rows, columns)
-            self._nodes = _enlarged(self._nodes, 3, columns)
+        if (rows, columns) != (has_rows, has_columns):
+            more = (0, columns - has_columns)
+            wider = ((0, 0), (0, rows - has_rows), more)
+            self._cards = np.pad(self._cards, wider, constant_values=_NO_CARD)
+            self._nodes = np.pad(self._nodes, ((0, 0), more), constant_values=_NO_CARD)
 
     def orders(self, request: CardRequest) -> list[int]:
         """Return by what each node is ordered for a request, the least first, or `NO_ROOM`.
@@ -152,10 +155,3 @@ def _part(usage: CardUsage, *, is_managers: bool) -> tuple[int, int, int] | None
 
 def _filled(*shape: int) -> _Array:
     return np.full(shape, _NO_CARD, dtype=np.int64)
-
-
-def _enlarged(array: _Array, *shape: int) -> _Array:
-    """Return a larger array that has the content of another one at its beginning."""
-    larger = _filled(*shape)
-    larger[tuple(map(slice, array.shape))] = array
-    return larger

@@ -34,7 +34,7 @@ def read_plain_gang(
     pods = read_number(annotations.get(total))
     if not pods or pods > MAX_PODS:
         fix = f"write how many pods the gang has, a whole number from 1 to {MAX_PODS}"
-        return Refusal(_said(total, annotations.get(total)), _annotation(total), fix)
+        return Refusal(_flaw(total, annotations.get(total)), _annotation(total), fix)
     key, where = keys.rank, _annotation(keys.rank)
     stated = annotations.get(key)
     if stated is None:
@@ -42,7 +42,7 @@ def read_plain_gang(
         stated = labels.get(key)
     rank = read_number(stated)
     if stated is not None and (rank is None or rank >= pods):
-        what = f"{_said(key, stated)}, and the gang has {pods} pods"
+        what = f"{_flaw(key, stated)}, and the gang has {pods} pods"
         fix = f"write a number from 0 to {pods - 1}, or leave it out: then pods rank as they come"
         return Refusal(what, where, fix)
     return PlainGang(pods, rank)
@@ -53,8 +53,8 @@ def missing_word(annotations: Mapping[str, Any], keys: AnnotationKeys) -> Refusa
 
     With an offset of ranks it has the stamp of a job.
     """
-    said = {keys.pods, keys.gang_name} & annotations.keys()
-    if not said or keys.rank_offset in annotations:
+    words = {keys.pods, keys.gang_name} & annotations.keys()
+    if not words or keys.rank_offset in annotations:
         return None
     wanted = (
         (keys.gang_name, "write its name, which is one for all pods of the gang"),
@@ -62,11 +62,11 @@ def missing_word(annotations: Mapping[str, Any], keys: AnnotationKeys) -> Refusa
     )
     for key, fix in wanted:
         if not annotations.get(key):
-            return Refusal(_said(key, annotations.get(key)), _annotation(key), fix)
+            return Refusal(_flaw(key, annotations.get(key)), _annotation(key), fix)
     return None
 
 
-def _said(key: str, value: object) -> str:
+def _flaw(key: str, value: object) -> str:
     return f"{key} is {'missing' if value is None else shown(value)}"
 
 
