@@ -30,6 +30,8 @@ class WriteDoor:
         self._awaited: Callable[[Write], bool] = lambda _: False
         self._act: Callable[[], Awaitable[None]] | None = None
         self._passes = True
+        self.has_acted = False
+        """Whether the awaited write came, and what was to be done then is done."""
         self.seen = 0
         """Writes of the masters."""
 
@@ -38,11 +40,7 @@ class WriteDoor:
     ) -> None:
         """Do the act at the next write that is this one."""
         self._awaited, self._act, self._passes = is_it, act, passes
-
-    @property
-    def has_acted(self) -> bool:
-        """Whether the awaited write came."""
-        return self._act is None
+        self.has_acted = False
 
     async def review(self, request: web.Request) -> web.Response:
         """Answer one AdmissionReview."""
@@ -52,6 +50,7 @@ class WriteDoor:
         if self._act is not None and self._awaited(asked):
             act, self._act = self._act, None
             await act()
+            self.has_acted = True
             is_allowed = self._passes
         answer = {"uid": asked["uid"], "allowed": is_allowed}
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
