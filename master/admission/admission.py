@@ -125,6 +125,7 @@ def _rules(
         claim_template=claims.of_template,
         shared_claim=claims.of_claim,
         native_group=named.native.group,
+        has_old_pods=named.native.has_old_pods,
     )
     return lambda: replace(
         fixed,

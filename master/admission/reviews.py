@@ -21,7 +21,7 @@ from topo.gangs.admission.jobs import admit_job, admit_relayed
 from topo.gangs.admission.outcome import AdmissionOutcome, Result, Rules
 from topo.gangs.admission.pod_group import admit_pod_group
 from topo.gangs.admission.pods import admit_pod
-from topo.gangs.admission.restarts import judge_change, judge_scale
+from topo.gangs.admission.restarts import judge_change, judge_opening, judge_scale
 from topo.gangs.admission.restored import restore_stamps
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import JobKind
@@ -39,8 +39,9 @@ _MISSHAPEN = "a field has another type than its schema gives it, so no groups ar
 Invalid = Literal["warn", "deny"]
 Judge = Callable[[Mapping[str, Any], Rules], AdmissionOutcome]
 
+_POD = ("", "v1", "Pod")
 _JUDGES: Mapping[tuple[str, str, str], tuple[str, Judge]] = {
-    ("", "v1", "Pod"): ("pod", admit_pod),
+    _POD: ("pod", admit_pod),
     ("scheduling.volcano.sh", "v1beta1", "PodGroup"): ("pod-group", admit_pod_group),
 }
 
@@ -65,7 +66,7 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
     kind, created = mappings(request, "kind", "object")
     judged = _judge(request, *(str(kind.get(each, "")) for each in ("group", "version", "kind")))
     if judged is None:
-        text = "topo-master judges jobs, new PodGroups and new pods alone; see its webhooks"
+        text = "topo-master judges jobs, pods and new PodGroups alone; see its webhooks"
         return Reviewed(_answer(uid, warnings=(text,)), "other", Result.UNCHANGED.value)
     name, judge = judged
     if rules.makes_groups or rules.by_links:
@@ -106,6 +107,8 @@ def _judge(
             return (each.name, partial(_judge_job, each)) if operation == "CREATE" else None
     if (group, version, kind, operation) == (*SCALE, "UPDATE"):
         return _scale_judge(request)
+    if (group, version, kind, operation) == (*_POD, "UPDATE"):
+        return "pod", partial(judge_opening, before)
     return _JUDGES.get((group, version, kind)) if operation == "CREATE" else None
 
 

@@ -166,7 +166,7 @@ class GangPod(ClusterPod):
     `claims`: the PersistentVolumeClaims of its namespace that it mounts. `device_claims`: for each
     claim of devices that is its own the template, and the claim, empty before it is made.
     `by_links`: it has no group, and gets its node by the links between the GPUs.
-    `is_of_kueue`: Kueue admits its job.
+    `is_of_kueue`: Kueue admits its job. `workload`: the Workload by which Kueue admitted it.
     `scheduling_group`: the key of its PodGroup of Kubernetes; `makes_group`: this program makes
     that object, with `topology_key`, if there is one, as its constraint; `is_of_group`: the pods of
     that object are the gang, also where they have several owners or none. `composite_group`: the
@@ -201,6 +201,7 @@ class GangPod(ClusterPod):
     device_claims: tuple[tuple[str, str], ...] = ()
     by_links: bool = False
     is_of_kueue: bool = False
+    workload: str = ""
     note: Note | None = None
     selection: Selection
     opened: bool = False

@@ -1,5 +1,6 @@
 """Which jobs have pods whose groups Kueue has to keep whole, as each master knows it."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -9,11 +10,14 @@ from master.kube.gang_pod import ClusterPod
 from master.kube.objects import PODS, Key
 from master.kube.reflector import Changed, Listed, Listener, Removed
 from tests.controllers.nomination.objects import WORDS, gated_pod, parse
+from topo.gangs.annotation_keys import KUEUE_WORKLOAD
 from topo.gangs.job_kinds.training_operator import MPI_JOB
+from topo.gangs.machine.gang import GangId
 from topo.gangs.stamp import Stamp
 
-UID, KEY = "0f2a", ("jobs", "train-worker-0")
+UID, KEY = GangId("0f2a"), ("jobs", "train-worker-0")
 PODSET = "kueue.x-k8s.io/podset"
+ENDING = {"deletionTimestamp": "2026-01-02T03:04:05Z"}
 
 
 class Store:
@@ -56,7 +60,7 @@ def known(*documents: Any, synced: bool = True) -> tuple[Store, NativePods]:
     ("document", "group"),
     [
         (worker(), 2),
-        (worker(deletionTimestamp="2026-01-02T03:04:05Z"), 2),
+        (worker(**ENDING), 2),
         (phase("Failed"), 0),
         (worker(way="nomination"), 0),
         (worker(mode="preferred"), 0),
@@ -67,7 +71,34 @@ def known(*documents: Any, synced: bool = True) -> tuple[Store, NativePods]:
 def test_a_pod_counts_until_kueue_no_longer_reads_its_index(document: Any, group: int) -> None:
     _, found = known(document)
     assert found.group(UID) == group
-    assert found.group("another") == 0
+    assert found.group(GangId("another")) == 0
+
+
+def of_set(**spec: Any) -> Any:
+    return worker(annotations=worker()["metadata"]["annotations"] | {KUEUE_WORKLOAD: "one"}) | spec
+
+
+def test_a_workload_has_old_pods_while_some_end_and_none_runs() -> None:
+    gated, running = of_set(), of_set()
+    running["spec"] = running["spec"] | {"nodeName": "n1"}
+    ending = copy.deepcopy(running)
+    ending["metadata"] |= ENDING
+    for pods, is_old in (
+        ([gated], False),
+        ([running], False),
+        ([ending], True),
+        ([ending, gated], True),
+        ([ending, running, gated], False),
+    ):
+        store, found = known()
+        for at, each in enumerate(pods):
+            store.tell(Changed(("jobs", f"train-{at}"), parse(each)))
+        namespace = gated["metadata"]["namespace"]
+        assert found.has_old_pods(namespace, "one") is is_old
+        assert found.has_old_pods(namespace, "another") is False
+        store.tell(Listed({}))
+        assert found.has_old_pods(namespace, "one") is False
+    assert known(synced=False)[1].has_old_pods("jobs", "one") is None
 
 
 def test_a_job_has_no_pods_once_they_are_gone_or_a_new_list_lacks_them() -> None:

@@ -64,7 +64,7 @@ def test_what_the_user_decides_himself_is_never_refused() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        {"operation": "UPDATE"},
+        {"operation": "DELETE"},
         {"kind": {"group": "apps", "version": "v1", "kind": "DaemonSet"}},
         {"kind": {"group": "", "version": "v2", "kind": "Pod"}},
         {"kind": "Pod"},

@@ -333,17 +333,18 @@ def test_api_servers_send_new_objects_that_ask_and_nothing_of_who_opted_out(case
 def test_api_servers_send_each_start_and_new_size_of_a_kind_that_kueue_starts_again(
     case: str,
 ) -> None:
-    """A size also from `kubectl scale` and autoscalers."""
+    """A size also from `kubectl scale` and autoscalers, and each pod that gets its node late."""
     sent = {
         (rule["apiGroups"][0], rule["apiVersions"][0], *rule["resources"])
         for each in _webhooks(case)
         for rule in each["rules"]
         if each["name"].partition(".")[0].endswith(CHANGED)
     }
-    assert sent == {
-        (each.group, each.version, each.resource, f"{each.resource}/scale")
-        for each in JOB_KINDS
-        if each.suspended_at
+    started = [each for each in JOB_KINDS if each.suspended_at]
+    assert sent == {("", "v1", "pods")} | {
+        (each.group, each.version, each.resource, *scales)
+        for each in started
+        for scales in [[f"{each.resource}/scale"] if each.size_key else []]
     }
 
 

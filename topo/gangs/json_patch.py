@@ -1,7 +1,7 @@
 """JSON patches (RFC 6902) that change only what differs in an object."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 Operation = Mapping[str, Any]
@@ -82,6 +82,11 @@ def _member(of: object, part: str | int) -> Any:
     if isinstance(of, list) and str(part).isdecimal() and int(part) < len(of):
         return of[int(part)]
     return None
+
+
+def member_at(document: object, path: Path) -> Any:
+    """Return what is at a path; None if there is nothing. O(its length)."""
+    return reduce(_member, path, document)
 
 
 def mapping(value: object) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ from master.sources.kubernetes.pods_apart import parts_of_job, places_apart
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import (
     HOSTNAME,
+    KUEUE_WORKLOAD,
     OF_KUEUE,
     ONE_BY_ONE,
     POD_GROUP,
@@ -264,6 +265,7 @@ class PodParser:
             claims=_claims(found) if spec.volumes else (),
             device_claims=_device_claims(found) if spec.resource_claims else (),
             is_of_kueue=not OF_KUEUE.isdisjoint(metadata.labels),
+            workload=annotations.get(KUEUE_WORKLOAD, ""),
             note=place[0],
             selection=Selection(spec.node_selector.get(keys.node_label_prefix + gang.id, "")),
             may_preempt=spec.preemption_policy != NEVER_PREEMPTS,

@@ -34,6 +34,10 @@ _REVIEWED = (WORDS.pods, WORDS.ungrouped, "podset-slice-size", "metax-tech.com/g
 """What the webhook leaves on a job: a stamp, why there is none, slices of Kueue, or a patch."""
 _POD_GROUP = "kueue.x-k8s.io/pod-group"
 _HOLDS = "example.com/ends-slowly"
+_REFUSED_CHANGES = re.compile(
+    r'^apiserver_admission_webhook_rejection_count{.*-changed\.placement\..*"422".*} (\S+)$',
+    re.MULTILINE,
+)
 
 
 def written(kind: Kind, scheduler: str) -> Any:
@@ -73,8 +77,8 @@ class Life:
     url: Callable[[], Awaitable[str]]
     program: Program | None = None
 
-    async def make(self) -> None:
-        """The job is created; return when it is bound and its pairs are whole."""
+    async def make(self, pods: int = ALL) -> None:
+        """The job is created; return when so many pods are bound and its pairs are whole."""
         if self.kind.name == "trainjob":
             runtime = torch_runtime()
             if self.scheduler == "volcano":
@@ -84,7 +88,7 @@ class Life:
         job = written(self.kind, self.scheduler)
         for each in job if isinstance(job, list) else [job]:
             await eventually(partial(self._is_taken, each))
-        await self.is_whole(ALL)
+        await self.is_whole(pods)
 
     async def lose_a_pod(self, at: int = 0) -> None:
         """A pod goes while the controller is down; return when all is whole again.
@@ -144,39 +148,48 @@ class Life:
         await self._end_slowly(lambda: self.api.merge(f"{self.kind.path}/{NAME}", changed))
         await self.is_whole(pods)
 
-    async def start_again_slowly(self) -> None:
-        """Kueue stops it and starts it again, and two of its old pods take their time to end."""
+    async def start_again_slowly(self, *meanwhile: Callable[[], Awaitable[object]]) -> None:
+        """Kueue stops it and starts it again, and two of its old pods take their time to end.
+
+        `meanwhile`: what is done while it is stopped.
+        """
+        pods = len(await self.pods())
         (workload,) = await self.api.items(WORKLOADS)
         path = f"{WORKLOADS}/{workload['metadata']['name']}"
 
         async def stop_and_start() -> None:
             await self.api.merge(path, {"spec": {"active": False}})
             await eventually(lambda: self._is("QuotaReserved", "False"))
+            for act in meanwhile:
+                await act()
             await self.api.merge(path, {"spec": {"active": True}})
 
         await self._end_slowly(stop_and_start)
-        await self.is_whole(ALL)
+        await self.is_whole(pods)
 
     async def _end_slowly(self, act: Callable[[], Awaitable[object]]) -> None:
-        """Two pods are held until Kueue has admitted the job anew and may not start it yet."""
+        """Two pods are held until Kueue wants to start the job, or a pod of it, and is refused."""
         bound = sorted(await self.pods(), key=self._index)
         held = {f"{PODS}/{each['metadata']['name']}": each for each in (bound[1], bound[-1])}
         for path, pod in held.items():
             names = [*pod["metadata"].get("finalizers", ()), _HOLDS]
             await self.api.merge(path, {"metadata": {"finalizers": names}})
+        before = await self._refused_changes()
         await act()
 
-        async def is_kept_waiting() -> bool:
-            left = [each for each in await self.api.items(PODS) if has_gpus(each)]
-            spec = (await self.api.get(f"{self.kind.path}/{NAME}"))["spec"]
-            is_stopped = spec.get("runPolicy", spec)["suspend"]
-            return len(left) == len(held) and is_stopped and await self._is("Admitted", "True")
+        async def is_refused() -> bool:
+            return await self._refused_changes() > before
 
-        await eventually(is_kept_waiting)
+        await eventually(is_refused)
         for path in held:
             now = (await self.api.get(path))["metadata"]["finalizers"]
             names = [each for each in now if each != _HOLDS]
             await self.api.merge(path, {"metadata": {"finalizers": names}})
+
+    async def _refused_changes(self) -> float:
+        """How many changes of jobs and pods our webhooks refused, as the API server counts."""
+        text = str(await self.api.call("GET", "/metrics"))
+        return sum(map(float, _REFUSED_CHANGES.findall(text)))
 
     async def _is(self, condition: str, status: str) -> bool:
         """Whether Kueue says so of the job."""

@@ -32,7 +32,7 @@ from tests.e2e.controlplane.operators import install as install_operators
 from tests.e2e.controlplane.volcano import TOPOLOGY_AWARE
 from tests.e2e.jobkinds.kinds import ALL, KINDS, Kind
 from tests.e2e.jobkinds.life import HELD, QUEUES, Life
-from tests.e2e.kueue.queues import FLAVOR, GPU, RENDERING, open_queue, plain_flavor
+from tests.e2e.kueue.queues import FLAVOR, RENDERING, open_wide_queue, plain_flavor
 from tests.e2e.scheduling.elected_masters import ElectedMasters, elected_admission
 from tests.e2e.scheduling.gang_master import document
 from tests.support.waiting import eventually
@@ -56,7 +56,10 @@ _FURTHER = (
 KUEUE = {"integrations": {"frameworks": [*FRAMEWORKS, *_FURTHER]}}
 UNSCALED = frozenset((kind, scheduler) for kind in ("job", "statefulset") for scheduler in QUEUES)
 """Kueue stops a Job whose size changes, and refuses another number of replicas of a StatefulSet."""
-WAITING = frozenset((kind, "kueue-native") for kind in ("job", "pytorchworkers", "mpijob"))
+WAITING = frozenset(
+    (kind, "kueue-native")
+    for kind in ("job", "jobset", "trainjob", "statefulset", "pytorchworkers", "mpijob")
+)
 """Kueue would split what it starts while old pods end: the webhook has it wait for them."""
 STOPPED_FIRST = "mpijob"
 """Its pods beyond a smaller size would be left: the webhook says to stop it first."""
@@ -103,9 +106,10 @@ class Cell:
                         await self._step("restarted", life.fail())
                 if cell not in REFUSED_AGAIN:
                     await self._step("applied again", life.apply_again())
-                if cell in WAITING & UNSCALED:
+                is_scaled = life.kind.scaled is not None and cell not in UNSCALED
+                if cell in WAITING and not is_scaled:
                     await self._step("started again", life.start_again_slowly())
-                if life.kind.scaled is not None and cell not in UNSCALED:
+                if is_scaled:
                     out = life.scale_slowly if cell in WAITING else life.scale
                     is_refused = cell in WAITING and life.kind.name == STOPPED_FIRST
                     scale_in = life.scale_as_told if is_refused else out
@@ -195,11 +199,7 @@ async def _open_queues(api: Api) -> None:
     await eventually(is_published)
     await plain_flavor(api)
     for name, flavor in {*QUEUES.values()}:
-        amounts = {GPU: 8 * ALL, "cpu": 1000, "memory": "1000Gi"}  # of a RayJob's submitter, too
-        quotas = [{"name": each, "nominalQuota": amount} for each, amount in amounts.items()]
-        flavors = [{"name": flavor, "resources": quotas}]
-        groups = [{"coveredResources": list(amounts), "flavors": flavors}]
-        await open_queue(api, name, flavor, 0, resourceGroups=groups)
+        await open_wide_queue(api, name, flavor, 8 * ALL)
 
 
 def main() -> int:

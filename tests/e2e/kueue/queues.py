@@ -36,6 +36,15 @@ async def open_queue(api: Api, name: str, flavor: str, gpus: int, **spec: Any) -
     await eventually(lambda: is_active(api, name))
 
 
+async def open_wide_queue(api: Api, name: str, flavor: str, gpus: int) -> None:
+    """Make a queue with so many GPUs, and with all that pods without GPUs ask for."""
+    amounts = {GPU: gpus, "cpu": 1000, "memory": "1000Gi"}  # of a RayJob's submitter, too
+    quotas = [{"name": each, "nominalQuota": amount} for each, amount in amounts.items()]
+    flavors = [{"name": flavor, "resources": quotas}]
+    groups = [{"coveredResources": list(amounts), "flavors": flavors}]
+    await open_queue(api, name, flavor, 0, resourceGroups=groups)
+
+
 async def plain_flavor(api: Api) -> None:
     """Make the flavor of queues whose nodes Kueue does not choose."""
     await api.create(FLAVORS, flavor(PLAIN))

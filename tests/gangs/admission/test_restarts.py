@@ -13,14 +13,22 @@ from tests.admission.asking import asked, response
 from tests.gangs.job_kinds.made import job, pod_template
 from tests.gangs.native.test_kueue_slices import KUEUE, NATIVE, SLICE
 from topo.gangs.admission.outcome import Rules
+from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.batch_job import BATCH_JOB
-from topo.gangs.job_kinds.job_kind import JobKind
+from topo.gangs.job_kinds.job_kind import JobKind, PodFacts
+from topo.gangs.job_kinds.job_set import JOB_SET
 from topo.gangs.job_kinds.kinds import JOB_KINDS
 from topo.gangs.job_kinds.training_operator import MPI_JOB, PYTORCH_JOB
 
 RESTARTED = [each for each in JOB_KINDS if each.suspended_at]
+SCALED = [each for each in RESTARTED if each.size_key]
 SPECS = {PYTORCH_JOB: "pytorchReplicaSpecs", MPI_JOB: "mpiReplicaSpecs"}
 UID = "0f2a"
+OF_SET = {
+    f"jobset.sigs.k8s.io/{key}": value
+    for key, value in {"jobset-uid": UID, "jobset-name": "train", "restart-attempt": "1"}.items()
+}
+"""The labels of a pod of a JobSet that was restarted once."""
 
 
 def made(kind: JobKind, pods: int, *, suspend: bool | None, slices: str = "2") -> dict[str, Any]:
@@ -35,12 +43,18 @@ def made(kind: JobKind, pods: int, *, suspend: bool | None, slices: str = "2") -
     if kind is BATCH_JOB:
         sizes = {"completions": pods, "parallelism": pods, "completionMode": "Indexed"}
         spec = {**stopped, **sizes, "template": template}
+    elif kind is JOB_SET:
+        of_job = {"completions": 4, "parallelism": 4, "completionMode": "Indexed"}
+        template["metadata"]["annotations"]["metax-tech.com/gang-kind"] = kind.name
+        workers = {"name": "workers", "replicas": pods // 4}
+        workers["template"] = {"spec": {**of_job, "template": template}}
+        spec = {**stopped, "replicatedJobs": [workers]}
     else:
         workers = {"Worker": {"replicas": pods, "template": template}}
         spec = {"runPolicy": stopped, SPECS[kind]: workers}
     found = job(kind, spec, gpu_group_size="16")
     found["metadata"]["uid"] = UID
-    return found
+    return found | ({"status": {"restarts": 1}} if kind is JOB_SET else {})
 
 
 def started(before: dict[str, Any], *, suspend: bool = False) -> dict[str, Any]:
@@ -61,7 +75,10 @@ def resized(before: dict[str, Any], pods: int) -> dict[str, Any]:
 
 def knowing(group: int | None) -> Rules:
     """The rules of a master that knows how many pods a group of the job has; 0 without pods."""
-    return replace(NATIVE, native_group=lambda uid: group if uid == UID else 0)
+    of_set = PodFacts(keys=NATIVE.keys, namespace="default", labels=OF_SET, annotations={})
+    named = kinds.gang_name(JOB_SET.name, of_set)
+    assert named is not None
+    return replace(NATIVE, native_group=lambda gang: group if gang in {UID, named.id} else 0)
 
 
 def changed(before: dict[str, Any], after: dict[str, Any], rules: Rules) -> Reviewed:
@@ -124,7 +141,7 @@ def test_a_job_that_runs_gets_no_smaller_size_where_pods_beyond_it_would_be_left
     assert is_taken(changed(before, resized(before, 12), knowing(0)))
 
 
-@pytest.mark.parametrize("kind", RESTARTED, ids=lambda each: each.name)
+@pytest.mark.parametrize("kind", SCALED, ids=lambda each: each.name)
 def test_a_size_that_is_not_whole_groups_is_refused_with_those_that_are(kind: JobKind) -> None:
     before = made(kind, 16, suspend=True)
     odd = resized(before, 13)
@@ -189,8 +206,32 @@ def test_a_job_whose_groups_kueue_does_not_keep_for_us_is_left_alone(
     assert response(found.answer)["allowed"] is True
 
 
+def opened(gate: str, *, old_pods: bool | None) -> Reviewed:
+    """A pod of a StatefulSet loses this one of its gates."""
+
+    def pod(*gates: str) -> dict[str, Any]:
+        workload = {"kueue.x-k8s.io/workload": "statefulset-train"}
+        metadata = {"name": "train-0", "namespace": "default", "annotations": workload}
+        spec = {"schedulingGates": [{"name": each} for each in gates]}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    named, other = ("default", "statefulset-train"), "example.com/other"
+    rules = replace(NATIVE, has_old_pods=lambda *key: old_pods if key == named else False)
+    return changed(pod(other, gate), pod(other), rules)
+
+
+def test_a_pod_of_a_set_gets_its_node_once_the_last_of_its_old_pods_is_gone() -> None:
+    gate = "kueue.x-k8s.io/topology"
+    text = refusal(opened(gate, old_pods=True))
+    assert "spec.schedulingGates" in text
+    assert "Kueue opens this one once they are gone" in text
+    assert is_taken(opened(gate, old_pods=False))
+    assert is_taken(opened("example.com/third", old_pods=True)), "of another gate nothing is asked"
+    assert opened(gate, old_pods=None).result == "undecided"
+
+
 @given(
-    kind=st.sampled_from(RESTARTED),
+    kind=st.sampled_from(SCALED),
     was_stopped=st.booleans(),
     is_stopped=st.booleans(),
     size=st.integers(1, 40),

@@ -92,7 +92,7 @@ def test_a_job_without_stamps_gets_none_by_a_change() -> None:
 
 
 def test_changes_of_what_is_no_job_are_not_judged() -> None:
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {}}
-    assert changed(pod, pod)[0].kind == "other"
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {}, "spec": {}}
+    assert changed(claim, claim)[0].kind == "other"
     ended = review(asked(batch(2), operation="DELETE"), RULES, "warn")
     assert ended.kind == "other"

@@ -96,6 +96,20 @@ def test_a_job_whose_pods_are_replaced_while_they_end_is_told_that_kueue_may_spl
     assert admitted(may_be_split, NATIVE).warnings == ()
 
 
+def test_each_replicated_job_whose_pods_are_replaced_while_they_end_is_told() -> None:
+    """Those with GPUs; a PyTorchJob has no such field, and makes no pod before the old one went."""
+    made = jobs.job_set(
+        jobs.replicated("driver", 1, 1, gpus=0),
+        jobs.replicated("workers", 2, 4),
+    )
+    made["metadata"]["labels"] = {f"{KUEUE}/queue-name": "training"}
+    (warning,) = admit_job(made, job_set(made), NATIVE).warnings
+    where = "spec.replicatedJobs[1].template.spec.podReplacementPolicy"
+    assert warning.startswith(f"{where} is TerminatingOrFailed: ")
+    made["spec"]["replicatedJobs"][1]["template"]["spec"]["podReplacementPolicy"] = "Failed"
+    assert admit_job(made, job_set(made), NATIVE).warnings == ()
+
+
 def test_a_kind_that_no_group_is_and_one_without_a_label_are_refused() -> None:
     none = admitted(queued(8, "16", gpu_group_within="leaf"), NATIVE).refusal
     assert none is not None

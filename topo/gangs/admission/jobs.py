@@ -218,7 +218,7 @@ def _sliced(
         *without(job, parts, (keys.pod_group,)),
     )
     warnings: tuple[str, ...] = (gang.warning,) if gang.warning else ()
-    warnings += kueue_slices.replacement_warnings(job, slices)
+    warnings += kueue_slices.replacement_warnings(job, gang.templates, slices)
     if gang.terms.wait_s is not None:
         warnings = (*warnings, f"{keys.wait} does nothing here: what Kueue is asked for stays")
     return AdmissionOutcome(Result.STAMPED, patch, warnings)

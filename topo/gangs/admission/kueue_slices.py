@@ -30,8 +30,8 @@ from topo.gangs.annotation_keys import (
     MOST_GATE_CHARS,
     holders,
 )
-from topo.gangs.job_kinds.templates import JobParts, Template
-from topo.gangs.json_patch import Operation, entries, mapping, sequence
+from topo.gangs.job_kinds.templates import JobParts, Template, field_path
+from topo.gangs.json_patch import Operation, entries, mapping, member_at, sequence
 from topo.gangs.native import kinds, lowest_tier_for, tier_of_kind
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
@@ -44,8 +44,9 @@ REQUIRED, PREFERRED = f"{_PREFIX}required-topology", f"{_PREFIX}preferred-topolo
 FIRST_INDEX = "kueue.x-k8s.io/pod-index-offset"
 OF_SLICES = (SLICE_LEVEL, SLICE_SIZE, REQUIRED, PREFERRED, FIRST_INDEX)
 """All that is written here."""
+_OF_BATCH_JOBS = {("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "JobSet")}
 _SLICED = {
-    *(("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "JobSet")),
+    *_OF_BATCH_JOBS,
     *(("apps/v1", "StatefulSet"), ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")),
     *(("kubeflow.org/v1", "PyTorchJob"), ("kubeflow.org/v2beta1", "MPIJob")),
 }
@@ -149,15 +150,20 @@ def podset_slices(
     return found
 
 
-def replacement_warnings(job: Mapping[str, Any], slices: Mapping[str, str]) -> tuple[str, ...]:
-    """Return why Kueue may split a batch Job that loses pods; empty for one that it cannot."""
-    policy = mapping(job.get("spec")).get("podReplacementPolicy")
-    is_batch = (job.get("apiVersion"), job.get("kind")) == ("batch/v1", "Job")
-    if not is_batch or policy == "Failed" or SLICE_LEVEL not in slices:
+def replacement_warnings(
+    job: Mapping[str, Any], templates: Sequence[Template], slices: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return why Kueue may split a job that loses pods, for each template of a batch Job."""
+    if SLICE_LEVEL not in slices or (job.get("apiVersion"), job.get("kind")) not in _OF_BATCH_JOBS:
         return ()
-    what = f"spec.podReplacementPolicy is {policy or 'TerminatingOrFailed'}"
+    policies = ((*each.path[:-1], "podReplacementPolicy") for each in templates)
+    found = ((field_path(path), member_at(job, path)) for path in policies)
     why = "Kueue may split the groups of a job that gets new pods while lost ones still end"
-    return (f"{what}: {why}; write Failed",)
+    return tuple(
+        f"{where} is {policy or 'TerminatingOrFailed'}: {why}; write Failed"
+        for where, policy in found
+        if policy != "Failed"
+    )
 
 
 def first_index(template: Template) -> dict[str, str]:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.group_tree import GroupTree
 from topo.gangs.json_patch import Operation
+from topo.gangs.machine.gang import GangId
 from topo.gangs.native import Tiers
 from topo.gangs.terms import Way
 from topo.model.errors import Refusal
@@ -39,7 +40,7 @@ def _nothing_known(_namespace: str, _name: str) -> None:
     return None
 
 
-def _no_pods_known(_uid: str) -> int | None:
+def _no_pods_known(_gang: GangId) -> int | None:
     return None
 
 
@@ -60,8 +61,9 @@ class Rules:
     of a namespace and a name, None for one that is not known. `label_keys` are the labels of nodes
     by kind of group, for jobs whose nodes kube-scheduler chooses.
 
-    `native_group` returns how many pods a group of a job has, by the uid of the job, if it has pods
-    whose groups Kueue has to keep whole; 0 for one without such pods, None if that is not known.
+    Two are for pods whose groups Kueue has to keep whole. `native_group` returns how many pods a
+    group of a gang has, 0 for a gang without such pods; `has_old_pods` whether pods of a Workload,
+    by namespace and name, end while none of it runs. Both return None where that is not known.
 
     Two are for GPUs that pods claim: `claim_template` returns those of a claim that is made of a
     ResourceClaimTemplate, `shared_claim` those of a ResourceClaim, each by namespace and name; None
@@ -82,7 +84,8 @@ class Rules:
     named_group: Callable[[str, str], NamedGroup | None] = _nothing_known
     claim_template: Callable[[str, str], ClaimedGpus | None] = _nothing_known
     shared_claim: Callable[[str, str], ClaimedGpus | None] = _nothing_known
-    native_group: Callable[[str], int | None] = _no_pods_known
+    native_group: Callable[[GangId], int | None] = _no_pods_known
+    has_old_pods: Callable[[str, str], bool | None] = _nothing_known
 
 
 class Result(StrEnum):
@@ -107,7 +110,7 @@ class Result(StrEnum):
     UNDECIDED = "undecided"
     """Which groups there are is not known yet, or which pods."""
     DENIED = "denied"
-    """A change or a start of a job that would split its groups."""
+    """A change or a start, of a job or of one of its pods, that would split its groups."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """A native job that Kueue starts again, or that gets another size: refused where it would be split.
 
-    a batch Job or PyTorchJob whose old pods still end → not started before they are gone
-    one of slices of 2 pods that gets 13               → refused: 12 or 14
-    an MPIJob that runs and gets fewer workers         → refused, with how to stop it first
+    a batch Job or JobSet whose old pods still end  → not started before they are gone
+    a StatefulSet, which has nothing to start       → none of its new pods is opened before that
+    a PyTorchJob of slices of 2 pods that gets 13   → refused: 12 or 14
+    an MPIJob that runs and gets fewer workers      → refused, with how to stop it first
 
 Kueue stops a job that is preempted or scaled and starts it again, maybe while its old pods still
 end. If one of these has another node than its index has now, or an index beyond the new size, Kueue
@@ -11,11 +12,15 @@ them may be left when it starts: Kueue tries again until then. The controller of
 pods of a stopped job up to its size alone; those beyond it would be left for ever. Kueue ignores
 the ranks as well where the number is not whole slices.
 
+A StatefulSet and a group of a LeaderWorkerSet are stopped by the deletion of their pods. There
+Kueue's change that opens a pod is refused while others of its Workload end and none runs. Where one
+runs, a lost pod is replaced, which waits for nobody: a pod on a dead node ends for a long time.
+
 The subresource `scale` says of its job the uid alone, so that only pods tell.
 
-Sources: Kueue v0.19.2, `readRanksIfAvailable` of pkg/controller/tas/topology_ungater.go, `startJob`
-of pkg/controller/jobframework/reconciler.go; `deleteWorkerPods` of mpi-operator v0.7.0,
-pkg/controller/mpi_job_controller.go.
+Sources: Kueue v0.19.2, `Reconcile` and `readRanksIfAvailable` of
+pkg/controller/tas/topology_ungater.go, `startJob` of pkg/controller/jobframework/reconciler.go;
+`deleteWorkerPods` of mpi-operator v0.7.0, pkg/controller/mpi_job_controller.go.
 """
 
 from collections.abc import Mapping
@@ -23,12 +28,16 @@ from typing import Any
 
 from topo.gangs.admission.kueue_slices import SLICE_LEVEL, SLICE_SIZE, whole
 from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome, Result, Rules
+from topo.gangs.annotation_keys import KUEUE_WORKLOAD
 from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.job_kinds.templates import Template, field_path
-from topo.gangs.json_patch import mapping
+from topo.gangs.json_patch import mapping, mappings, member_at, sequence
+from topo.gangs.machine.gang import GangId
 from topo.gangs.stamp import read_number
 from topo.model.errors import Refusal
 
+_TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
+"""The gate of a pod whose node Kueue chooses; by the change that opens it the pod gets its node."""
 _BESIDE = "Kueue may split the groups of a job that starts while its old pods still end"
 
 
@@ -41,11 +50,11 @@ def judge_change(
     starts = was_stopped and not is_stopped
     for each in kind.parts(job).templates:
         was = sizes.get(each.name, 0)
-        if not _is_sliced(each, rules) or not each.pods or (each.pods == was and not starts):
+        if not _is_sliced(each, kind, rules) or not each.pods or (each.pods == was and not starts):
             continue
         where = field_path((*each.path[:-1], kind.size_key))
         size = read_number(each.annotations.get(SLICE_SIZE)) or 1
-        if (odd := _odd(each.pods, size, where)) is not None:
+        if kind.size_key and (odd := _odd(each.pods, size, where)) is not None:
             return odd
         if starts:
             return _beside_old_pods(job, kind, rules)
@@ -59,7 +68,7 @@ def judge_scale(
 ) -> AdmissionOutcome:
     """Return the outcome for the subresource `scale` of a job; O(1)."""
     was, pods = (mapping(each.get("spec")).get("replicas") for each in (before, scale))
-    size = rules.native_group(_uid(before))
+    size = rules.native_group(GangId(_uid(before)))
     if not isinstance(pods, int) or pods == was:
         return UNCHANGED
     if size is None:
@@ -67,17 +76,35 @@ def judge_scale(
     return _odd(pods, size or 1, "spec.replicas") or UNCHANGED
 
 
-def _is_sliced(template: Template, rules: Rules) -> bool:
+def judge_opening(
+    before: Mapping[str, Any], pod: Mapping[str, Any], rules: Rules
+) -> AdmissionOutcome:
+    """Return the outcome for a pod whose gate Kueue opens; O(pods of its Workload)."""
+    if not _is_gated(before) or _is_gated(pod):
+        return UNCHANGED
+    (metadata,) = mappings(pod, "metadata")
+    workload = str(mapping(metadata.get("annotations")).get(KUEUE_WORKLOAD, ""))
+    is_old = rules.has_old_pods(str(metadata.get("namespace", "")), workload)
+    if is_old is None:
+        return UNDECIDED
+    fix = "Kueue opens this one once they are gone"
+    return _denied(_BESIDE, "spec.schedulingGates", fix) if is_old else UNCHANGED
+
+
+def _is_gated(pod: Mapping[str, Any]) -> bool:
+    gates = sequence(mapping(pod.get("spec")).get("schedulingGates"))
+    return _TOPOLOGY_GATE in (mapping(each).get("name") for each in gates)
+
+
+def _is_sliced(template: Template, kind: JobKind, rules: Rules) -> bool:
     """Return whether groups of the job itself are slices; a Job of a JobSet is a part of it."""
     found, keys = template.annotations, rules.keys
-    return keys.pods in found and SLICE_LEVEL in found and keys.kind not in found
+    is_own = found.get(keys.kind, kind.name) == kind.name
+    return keys.pods in found and SLICE_LEVEL in found and is_own
 
 
 def _is_stopped(job: Mapping[str, Any], kind: JobKind) -> bool:
-    value: object = job
-    for name in kind.suspended_at:
-        value = mapping(value).get(str(name))
-    return value is True
+    return member_at(job, kind.suspended_at) is True
 
 
 def _odd(pods: int, size: int, where: str) -> AdmissionOutcome | None:
@@ -90,7 +117,7 @@ def _odd(pods: int, size: int, where: str) -> AdmissionOutcome | None:
 def _beside_old_pods(
     job: Mapping[str, Any], kind: JobKind, rules: Rules
 ) -> AdmissionOutcome | None:
-    size = rules.native_group(_uid(job))
+    size = rules.native_group(_gang(job, kind))
     if size is None:
         return UNDECIDED
     where, fix = field_path(kind.suspended_at), "Kueue starts this one once they are gone"
@@ -101,7 +128,7 @@ def _leaving_pods(
     before: Mapping[str, Any], where: str, rules: Rules, *, is_stopped: bool
 ) -> AdmissionOutcome | None:
     """Return why a job gets no smaller size now, since pods beyond it would be left."""
-    size = rules.native_group(_uid(before)) if is_stopped else 1
+    size = rules.native_group(GangId(_uid(before))) if is_stopped else 1
     if size is None:
         return UNDECIDED
     if not size:
@@ -117,6 +144,10 @@ def _leaving_pods(
 
 def _denied(what: str, where: str, fix: str) -> AdmissionOutcome:
     return AdmissionOutcome(Result.DENIED, refusal=Refusal(what, where, fix))
+
+
+def _gang(job: Mapping[str, Any], kind: JobKind) -> GangId:
+    return kind.gang_of_job(job) if kind.gang_of_job is not None else GangId(_uid(job))
 
 
 def _uid(found: Mapping[str, Any]) -> str:

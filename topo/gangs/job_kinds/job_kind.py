@@ -71,8 +71,9 @@ class JobKind:
     (`topo.gangs.scale_in`).
     `suspended_at`: where it says that it is stopped, of a kind that is not started by Kueue before
     its old pods are gone (`topo.gangs.admission.restarts`); empty for others. `size_key`: the
-    field beside its template that is the number of pods. `leaves_pods_beyond`: its controller
-    deletes the pods of one that is stopped up to its size alone.
+    field beside its template that is the number of pods, empty where that never changes.
+    `leaves_pods_beyond`: its controller deletes the pods of one that is stopped up to its size
+    alone. `gang_of_job` returns the gang of a job; without it the uid of the job is the gang.
     """
 
     name: str
@@ -93,6 +94,7 @@ class JobKind:
     suspended_at: Path = ()
     size_key: str = "replicas"
     leaves_pods_beyond: bool = False
+    gang_of_job: Callable[[Mapping[str, Any]], GangId] | None = None
     api_version: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -23,8 +23,8 @@ from topo.gangs.annotation_keys import COMPLETION_INDEX
 from topo.gangs.job_kinds.batch_job import index_flaw
 from topo.gangs.job_kinds.job_kind import GangName, JobKind, PodFacts
 from topo.gangs.job_kinds.templates import JobParts, Parts, Template, Wait, count, field_path
-from topo.gangs.json_patch import Path, mapping, sequence
-from topo.gangs.machine.gang import gang_of
+from topo.gangs.json_patch import Path, mapping, mappings, sequence
+from topo.gangs.machine.gang import GangId, gang_of
 
 NAME = "jobset"
 _PREFIX = "jobset.sigs.k8s.io"
@@ -129,6 +129,12 @@ def _gang(pod: PodFacts) -> GangName | None:
     return GangName(gang_of(NAME, pod.namespace, uid, attempt), name)
 
 
+def _gang_of_job(found: Mapping[str, Any]) -> GangId:
+    metadata, status = mappings(found, "metadata", "status")
+    namespace, uid = (str(metadata.get(key, "")) for key in ("namespace", "uid"))
+    return gang_of(NAME, namespace, uid, str(status.get("restarts", 0)))
+
+
 JOB_SET = JobKind(
     name=NAME,
     title="JobSet",
@@ -142,4 +148,7 @@ JOB_SET = JobKind(
     part_scope=f"{_PREFIX}/priority",
     parts=job_set,
     gang=_gang,
+    suspended_at=("spec", "suspend"),
+    size_key="",
+    gang_of_job=_gang_of_job,
 )

@@ -1,0 +1,85 @@
+"""Native jobs that real Kueue stops and starts elsewhere, while old pods of theirs still end.
+
+`make e2e-kinds` starts the other kinds again, where they were.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.kueue import TOPOLOGIES
+from tests.e2e.jobkinds.kinds import KINDS, Kind, example
+from tests.e2e.jobkinds.life import QUEUES, Life
+from tests.e2e.kueue.queues import open_wide_queue
+from tests.e2e.scheduling.admission_master import AdmissionMaster
+from tests.e2e.scheduling.jobs import NODES
+from tests.support.waiting import eventually
+from topo.sim.worlds.presets import World
+
+NATIVE = "kueue-native"
+ALL_GPUS, IN_JOB = 128, 6
+"""A job of twelve pods leaves four nodes."""
+
+
+def small_job_set() -> Any:
+    """Two Jobs of six pods beside the driver."""
+    job = example("jobset")
+    job["spec"]["replicatedJobs"][1]["template"]["spec"] |= dict.fromkeys(
+        ("completions", "parallelism"), IN_JOB
+    )
+    return job
+
+
+def rank_in_set(pod: Any) -> int:
+    """The rank of a pod of a worker, as JobSet and the Job controller number it."""
+    labels = pod["metadata"]["labels"]
+    index = labels["batch.kubernetes.io/job-completion-index"]
+    return IN_JOB * int(labels["jobset.sigs.k8s.io/job-index"]) + int(index)
+
+
+def small_stateful_set() -> Any:
+    """Twelve pods."""
+    job = example("statefulset")
+    job["spec"]["replicas"] = 2 * IN_JOB
+    return job
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        replace(KINDS["jobset"], job=small_job_set, rank=rank_in_set),
+        replace(KINDS["statefulset"], job=small_stateful_set),
+    ],
+    ids=lambda each: str(each.name),
+)
+async def test_a_native_job_that_starts_again_elsewhere_is_whole_while_old_pods_end(
+    api: Api, master: AdmissionMaster, world: World, kind: Kind
+) -> None:
+    """Kueue would give its nodes out in the order in which it finds the pods."""
+    queue, flavor = QUEUES[NATIVE]
+    await eventually(partial(_is_published, api, flavor))
+    await open_wide_queue(api, queue, flavor, ALL_GPUS)
+    first = [str(each.name) for each in world.nodes[:2]]
+    await _close(api, first)
+    job = Life(api, world, kind, NATIVE, master.url)
+    await job.make(2 * IN_JOB)
+    await job.start_again_slowly(partial(_open, api, first))
+    assert {*first} <= {each["spec"]["nodeName"] for each in await job.pods()}
+
+
+async def _close(api: Api, nodes: Sequence[str]) -> None:
+    for node in nodes:
+        await api.merge(f"{NODES}/{node}", {"spec": {"unschedulable": True}})
+
+
+async def _open(api: Api, nodes: Sequence[str]) -> None:
+    for node in nodes:
+        await api.merge(f"{NODES}/{node}", {"spec": {"unschedulable": None}})
+
+
+async def _is_published(api: Api, flavor: str) -> bool:
+    return flavor in {each["metadata"]["name"] for each in await api.items(TOPOLOGIES)}
