@@ -333,7 +333,7 @@ def test_api_servers_send_new_objects_that_ask_and_nothing_of_who_opted_out(case
 def test_api_servers_send_each_start_and_new_size_of_a_kind_that_kueue_starts_again(
     case: str,
 ) -> None:
-    """A size also from `kubectl scale` and autoscalers, and each pod that gets its node late."""
+    """A size also from `kubectl scale` and autoscalers, and each pod that it admits itself."""
     sent = {
         (rule["apiGroups"][0], rule["apiVersions"][0], *rule["resources"])
         for each in _webhooks(case)

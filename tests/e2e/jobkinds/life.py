@@ -168,7 +168,10 @@ class Life:
         await self.is_whole(pods)
 
     async def _end_slowly(self, act: Callable[[], Awaitable[object]]) -> None:
-        """Two pods are held until Kueue wants to start the job, or a pod of it, and is refused."""
+        """Two pods are held until Kueue wants to start the job, or a pod of it, and is refused.
+
+        The master says so, too.
+        """
         bound = sorted(await self.pods(), key=self._index)
         held = {f"{PODS}/{each['metadata']['name']}": each for each in (bound[1], bound[-1])}
         for path, pod in held.items():
@@ -178,7 +181,8 @@ class Life:
         await act()
 
         async def is_refused() -> bool:
-            return await self._refused_changes() > before
+            told = f"before the old ones are gone ({len(held)} left)" in await self._told()
+            return told and await self._refused_changes() > before
 
         await eventually(is_refused)
         for path in held:
@@ -325,8 +329,12 @@ class Life:
             said += f"; {pod['metadata']['name']}: gates {gates}, " + "; ".join(
                 each.get("message", "") for each in conditions
             )
-        if url := await self.url():
-            async with ClientSession() as session, session.get(f"{url}/v1/gangs") as answer:
-                gangs = (await answer.json())["gangs"] if answer.ok else []
-            said += "".join(f"; gang {each['state']}: {each.get('text', '')}" for each in gangs)
-        return said[:1500]
+        return (said + await self._told())[:1500]
+
+    async def _told(self) -> str:
+        """What the master says of each gang; empty while none leads."""
+        if not (url := await self.url()):
+            return ""
+        async with ClientSession() as session, session.get(f"{url}/v1/gangs") as answer:
+            gangs = (await answer.json())["gangs"] if answer.ok else []
+        return "".join(f"; gang {each['state']}: {each.get('text', '')}" for each in gangs)

@@ -220,11 +220,11 @@ def opened(gate: str, *, old_pods: bool | None) -> Reviewed:
     return changed(pod(other, gate), pod(other), rules)
 
 
-def test_a_pod_of_a_set_gets_its_node_once_the_last_of_its_old_pods_is_gone() -> None:
-    gate = "kueue.x-k8s.io/topology"
+def test_a_pod_of_a_set_is_admitted_once_the_last_of_its_old_pods_is_gone() -> None:
+    gate = "kueue.x-k8s.io/admission"
     text = refusal(opened(gate, old_pods=True))
     assert "spec.schedulingGates" in text
-    assert "Kueue opens this one once they are gone" in text
+    assert "Kueue admits this one once they are gone" in text
     assert is_taken(opened(gate, old_pods=False))
     assert is_taken(opened("example.com/third", old_pods=True)), "of another gate nothing is asked"
     assert opened(gate, old_pods=None).result == "undecided"

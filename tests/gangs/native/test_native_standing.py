@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.master.api.test_gang_documents import NODES, gang, host, member
-from topo.gangs.machine.gang import Gang
+from topo.gangs.machine.gang import Gang, PodUid
 from topo.gangs.native_status import NativeAsked, Nearness, TreeLookup, native_status
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
@@ -48,6 +48,20 @@ def test_one_of_which_a_pod_has_ended_is_bound_while_the_others_run() -> None:
     assert status.state is GangState.BOUND
     assert status.text.endswith("3 of 4 pods bound, 2 of 2 groups whole; 1 pod ended")
     assert stands(replace(found, members=tuple(others))).state is GangState.NATIVE
+
+
+def test_a_gang_of_kueue_whose_old_pods_still_end_says_that_it_waits_for_them() -> None:
+    gone, *others = bound_at(0, 1, 2, 3).members
+    old = [replace(gone, terminating=True, uid=PodUid("old")), replace(others[0], terminating=True)]
+    new = [replace(each, node=None) for each in (gone, *others)]
+    of_kueue = replace(PAIRS, scheduler="Kueue", phase="")
+    found = replace(bound_at(0, 1, 2, 3), members=(*old, *new), is_of_kueue=True)
+    text = "none of 4 pods is bound; none is started before the old ones are gone (2 left)"
+    assert stands(found, of_kueue).text.endswith(text)
+    assert stands(replace(found, members=tuple(new)), of_kueue).text.endswith("is bound")
+    runs = replace(found, members=(*old, others[1]))
+    assert "old ones" not in stands(runs, of_kueue).text, "a lost pod is replaced at once"
+    assert "old ones" not in stands(replace(found, is_of_kueue=False)).text
 
 
 def test_one_that_runs_in_whole_groups_says_so_and_what_volcano_was_asked():

@@ -1,7 +1,7 @@
 """A native job that Kueue starts again, or that gets another size: refused where it would be split.
 
     a batch Job or JobSet whose old pods still end  → not started before they are gone
-    a StatefulSet, which has nothing to start       → none of its new pods is opened before that
+    a StatefulSet, which has nothing to start       → none of its new pods is admitted before that
     a PyTorchJob of slices of 2 pods that gets 13   → refused: 12 or 14
     an MPIJob that runs and gets fewer workers      → refused, with how to stop it first
 
@@ -13,14 +13,18 @@ pods of a stopped job up to its size alone; those beyond it would be left for ev
 the ranks as well where the number is not whole slices.
 
 A StatefulSet and a group of a LeaderWorkerSet are stopped by the deletion of their pods. There
-Kueue's change that opens a pod is refused while others of its Workload end and none runs. Where one
-runs, a lost pod is replaced, which waits for nobody: a pod on a dead node ends for a long time.
+Kueue's change that admits a pod is refused while others of its Workload end and none runs. By that
+change the pod gets its Workload, and Kueue gives nodes only to pods that have one: whenever it does
+so, the same stream of events has told it before that the old pods are gone. To refuse the later
+change that gives a pod its node would be too late: Kueue may have chosen it beside old pods. Where
+a pod runs, a lost one is replaced, which waits for nobody: on a dead node it ends for a long time.
 
 The subresource `scale` says of its job the uid alone, so that only pods tell.
 
 Sources: Kueue v0.19.2, `Reconcile` and `readRanksIfAvailable` of
-pkg/controller/tas/topology_ungater.go, `startJob` of pkg/controller/jobframework/reconciler.go;
-`deleteWorkerPods` of mpi-operator v0.7.0, pkg/controller/mpi_job_controller.go.
+pkg/controller/tas/topology_ungater.go, `startJob` of pkg/controller/jobframework/reconciler.go,
+`prepare` of pkg/controller/jobs/pod/pod_controller.go; `deleteWorkerPods` of mpi-operator v0.7.0,
+pkg/controller/mpi_job_controller.go.
 """
 
 from collections.abc import Mapping
@@ -36,8 +40,9 @@ from topo.gangs.machine.gang import GangId
 from topo.gangs.stamp import read_number
 from topo.model.errors import Refusal
 
-_TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
-"""The gate of a pod whose node Kueue chooses; by the change that opens it the pod gets its node."""
+_ADMISSION_GATE = "kueue.x-k8s.io/admission"
+"""The gate of a pod that Kueue has not admitted; by the change that opens it the pod gets its
+Workload. Source: `SchedulingGateName` of pkg/controller/jobs/pod/constants."""
 _BESIDE = "Kueue may split the groups of a job that starts while its old pods still end"
 
 
@@ -79,7 +84,7 @@ def judge_scale(
 def judge_opening(
     before: Mapping[str, Any], pod: Mapping[str, Any], rules: Rules
 ) -> AdmissionOutcome:
-    """Return the outcome for a pod whose gate Kueue opens; O(pods of its Workload)."""
+    """Return the outcome for a pod that Kueue admits; O(pods of its Workload)."""
     if not _is_gated(before) or _is_gated(pod):
         return UNCHANGED
     (metadata,) = mappings(pod, "metadata")
@@ -87,13 +92,13 @@ def judge_opening(
     is_old = rules.has_old_pods(str(metadata.get("namespace", "")), workload)
     if is_old is None:
         return UNDECIDED
-    fix = "Kueue opens this one once they are gone"
+    fix = "Kueue admits this one once they are gone"
     return _denied(_BESIDE, "spec.schedulingGates", fix) if is_old else UNCHANGED
 
 
 def _is_gated(pod: Mapping[str, Any]) -> bool:
     gates = sequence(mapping(pod.get("spec")).get("schedulingGates"))
-    return _TOPOLOGY_GATE in (mapping(each).get("name") for each in gates)
+    return _ADMISSION_GATE in (mapping(each).get("name") for each in gates)
 
 
 def _is_sliced(template: Template, kind: JobKind, rules: Rules) -> bool:
