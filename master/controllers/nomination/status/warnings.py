@@ -41,5 +41,5 @@ def gang_warnings(
 
 
 def _warning(condition: GangCondition, names: Sequence[str]) -> WarningDocument:
-    text = f"{counted(len(names), 'gang')} {condition.cause}: {listed(names)}"
+    text = f"gangs that {condition.cause} ({len(names)}): {listed(names)}"
     return WarningDocument.of(condition, text)

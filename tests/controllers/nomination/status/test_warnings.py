@@ -97,7 +97,8 @@ def test_a_gang_of_kueue_that_waits_for_room_is_told_how_long_kueue_bears_that(
 def test_many_gangs_of_one_cause_are_one_warning():
     told = [("jobs/train", GangStatus(state=GangState.SPLIT, text="why"))] * 30
     (warning,) = gang_warnings(told, {}, 0.0)
-    assert warning.text.startswith("30 gangs run with a group in several domains")
+    assert warning.text.startswith("gangs that run with a group in several domains")
+    assert " (30): " in warning.text
     assert len(warning.text) < 300
 
 
