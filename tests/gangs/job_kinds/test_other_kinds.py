@@ -14,6 +14,7 @@ from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.deployment import DEPLOYMENT
 from topo.gangs.job_kinds.job_kind import PodFacts
 from topo.gangs.job_kinds.plain_pods import PLAIN_PODS
+from topo.gangs.job_kinds.ray_job import RAY_JOB
 from topo.gangs.job_kinds.train_job import TRAIN_JOB
 from topo.gangs.job_kinds.training_operator import MPI_JOB, PYTORCH_JOB
 
@@ -64,6 +65,31 @@ def test_replicas_of_a_group_are_those_that_ray_makes(group: dict[str, Any], pod
     found = made.admitted(made.ray_cluster((4, 1), **group))
     stamp = stamp_of(found["spec"]["workerGroupSpecs"][0]["template"])
     assert stamp.get("pods", "0") == str(pods)
+
+
+def ray_job(**annotations: str) -> dict[str, Any]:
+    """A RayJob with the cluster in it that `made.ray_cluster` makes of four workers."""
+    cluster = made.ray_cluster((4, 1))["spec"]
+    return made.job(RAY_JOB, {"entrypoint": "train", "rayClusterSpec": cluster}, **annotations)
+
+
+def test_whoever_makes_a_ray_job_is_told_at_once_of_a_size_that_cannot_be() -> None:
+    """Its RayCluster is refused the same, but to KubeRay."""
+    assert made.admitted(ray_job(gpu_group_size="16")) == ray_job(gpu_group_size="16")
+    assert made.warnings(ray_job(gpu_group_size="16")) == ""
+    told = made.warnings(ray_job(gpu_group_size="12"))
+    assert "12 is not a multiple of the 8 GPUs of a pod" in told
+    assert "give 8 or 16" in told
+    assert "is 'many'" in made.warnings(ray_job(gpu_group_size="many"))
+    misspelt = ray_job(gpu_group_sise="16")
+    assert "gpu-group-sise" in made.warnings(misspelt)
+    paths = [each.path for each in RAY_JOB.parts(ray_job()).templates]
+    assert paths[1] == ("spec", "rayClusterSpec", "workerGroupSpecs", 0, "template")
+
+
+def test_a_ray_job_on_a_cluster_that_is_there_asks_for_nothing() -> None:
+    found = made.job(RAY_JOB, {"clusterSelector": {"a": "b"}}, gpu_group_size="12")
+    assert made.warnings(found) == ""
 
 
 def test_a_worker_of_ray_is_gated_without_a_rank() -> None:

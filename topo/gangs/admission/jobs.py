@@ -64,8 +64,11 @@ def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Admissio
 def admit_relayed(
     job: Mapping[str, Any], parts: JobParts, relay: Relay, rules: Rules
 ) -> AdmissionOutcome:
-    """Return the outcome for a job of which a job of another kind is made; O(annotations)."""
-    texts = unread_keys.warnings(job, (), rules.keys)
+    """Return the outcome for a job of which a job of another kind is made; O(templates).
+
+    That one is refused as well where it cannot be, but to a controller, which reads no warnings.
+    """
+    texts = unread_keys.warnings(job, parts.templates, rules.keys)
     asked = read_user_annotations(job, parts, rules)
     if asked is None or isinstance(asked, Refusal):
         return replace(UNCHANGED, warnings=texts)
@@ -73,22 +76,33 @@ def admit_relayed(
     if isinstance(terms, Refusal):
         return AdmissionOutcome(Result.INVALID, (), texts, terms)
     slices: Mapping[str, str] | Refusal = {}
-    if (terms.way or rules.way) is Way.NATIVE and kueue_slices.is_queued(job, parts):
+    if (terms.way or rules.way) is Way.NATIVE and kueue_slices.hands_slices(job, parts):
         if not rules.tiers:
             return replace(UNDECIDED, warnings=texts)
         slices = _slices_of_relayed(job, parts, asked, rules)
     if isinstance(slices, Refusal):
         return AdmissionOutcome(Result.INVALID, (), texts, slices)
     patch = relay(job, asked.values, slices, rules.keys.domain)
+    gang = _gang_of_relayed(job, parts, asked, rules) if parts.is_complete else None
+    if isinstance(gang, Refusal):
+        return AdmissionOutcome(Result.INVALID, patch, texts, gang)
     return AdmissionOutcome(Result.STAMPED if patch else Result.UNCHANGED, patch, texts)
+
+
+def _gang_of_relayed(
+    job: Mapping[str, Any], parts: JobParts, asked: UserAnnotations, rules: Rules
+) -> JobGang | Refusal | None:
+    """Return the gang that the job will be as far as it says so itself; None for none."""
+    namespace = str(mapping(job.get("metadata")).get("namespace") or "")
+    gang = gang_of_job(parts, asked, rules, namespace)
+    return gang if isinstance(gang, JobGang | Refusal) else None
 
 
 def _slices_of_relayed(
     job: Mapping[str, Any], parts: JobParts, asked: UserAnnotations, rules: Rules
 ) -> Mapping[str, str] | Refusal:
     """Return what its pods ask of Kueue, as their own job will be stamped once it is made."""
-    namespace = str(mapping(job.get("metadata")).get("namespace") or "")
-    gang = gang_of_job(parts, asked, rules, namespace)
+    gang = _gang_of_relayed(job, parts, asked, rules)
     if isinstance(gang, Refusal):
         return gang
     if not isinstance(gang, JobGang):

@@ -82,6 +82,11 @@ def _owners(job: Mapping[str, Any]) -> set[str]:
     return {str(mapping(each).get("kind")) for each in found}
 
 
+def hands_slices(job: Mapping[str, Any], parts: JobParts) -> bool:
+    """Return whether Kueue reads in the job how the pods of what is made of it are sliced."""
+    return job.get("kind") == _RELAYING and is_queued(job, parts)
+
+
 def takes_slices(job: Mapping[str, Any]) -> bool:
     """Return whether the pods of each template of the job are one pod set of Kueue."""
     return (job.get("apiVersion"), job.get("kind")) in _SLICED

@@ -15,6 +15,7 @@ from topo.gangs.job_kinds.job_set import JOB_SET
 from topo.gangs.job_kinds.leader_worker_set import LEADER_WORKER_SET
 from topo.gangs.job_kinds.plain_pods import PLAIN_PODS
 from topo.gangs.job_kinds.ray_cluster import RAY_CLUSTER
+from topo.gangs.job_kinds.ray_job import RAY_JOB
 from topo.gangs.job_kinds.stateful_set import STATEFUL_SET
 from topo.gangs.job_kinds.train_job import TRAIN_JOB
 from topo.gangs.job_kinds.training_operator import MPI_JOB, PYTORCH_JOB
@@ -30,6 +31,7 @@ JOB_KINDS: tuple[JobKind, ...] = (
     STATEFUL_SET,
     DEPLOYMENT,
     RAY_CLUSTER,
+    RAY_JOB,
     PYTORCH_JOB,
     MPI_JOB,
 )

@@ -8,8 +8,7 @@ pods that there are, since an autoscaler adds and removes them. Identity: the ui
 Rank: none that lasts, see `topo.gangs.ranks`; at the start in the order of the labels
 worker-group-replica-index and replica-host-index, where Ray writes them.
 
-A RayJob makes a RayCluster of its own with its annotations, a new one at each try; its submitter
-has no part in the gang. Workers wait for the head only after they run.
+Workers wait for the head only after they run. Of a RayJob (`ray_job`) one is made.
 
 Source: github.com/ray-project/kuberay/ray-operator v1.6.2, apis/ray/v1, controllers/ray.
 """
@@ -19,7 +18,7 @@ from typing import Any
 
 from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.job_kinds.templates import MAX_COUNT, JobParts, Template, count
-from topo.gangs.json_patch import mapping, sequence
+from topo.gangs.json_patch import Path, mapping, sequence
 
 MAX_GROUPS = 1000
 """Groups of workers that are read; an object of a megabyte has no more."""
@@ -27,22 +26,26 @@ MAX_GROUPS = 1000
 
 def ray_cluster(found: Mapping[str, Any]) -> JobParts:
     """Return the parts of a RayCluster; O(groups of workers)."""
-    spec = mapping(found.get("spec"))
+    return cluster_parts(mapping(found.get("spec")), ("spec",))
+
+
+def cluster_parts(spec: Mapping[str, Any], path: Path) -> JobParts:
+    """Return the parts of the spec of a RayCluster, which is at a path; O(groups of workers)."""
     groups = [mapping(each) for each in sequence(spec.get("workerGroupSpecs"))[:MAX_GROUPS]]
     head = Template(
-        path=("spec", "headGroupSpec", "template"),
+        path=(*path, "headGroupSpec", "template"),
         name="head",
         pods=1,
         body=mapping(mapping(spec.get("headGroupSpec")).get("template")),
     )
-    return JobParts(templates=(head, *_workers(groups)))
+    return JobParts(templates=(head, *_workers(groups, path)))
 
 
-def _workers(groups: Sequence[Mapping[str, Any]]) -> Iterator[Template]:
+def _workers(groups: Sequence[Mapping[str, Any]], path: Path) -> Iterator[Template]:
     for at, group in enumerate(groups):
         hosts = count(group.get("numOfHosts", 1)) or 1
         yield Template(
-            path=("spec", "workerGroupSpecs", at, "template"),
+            path=(*path, "workerGroupSpecs", at, "template"),
             name=str(group.get("groupName") or at)[:63],
             pods=_replicas(group) * hosts,
             body=mapping(group.get("template")),

@@ -98,7 +98,7 @@ class JobParts:
     they are of a PodGroup of Kubernetes. `places` are further annotations of the job, each with its
     path, in which its user may ask for groups. `stamped_kind` is the name of a kind whose pods say
     themselves which gang they are of. `own_domains` are all of its pods by rank, where some need
-    domains of their own.
+    domains of their own. `is_complete`: no other object says more of its pods, as a runtime does.
     """
 
     templates: tuple[Template, ...]
@@ -110,6 +110,7 @@ class JobParts:
     places: tuple[tuple[Path, Mapping[str, Any]], ...] = ()
     stamped_kind: str = ""
     own_domains: tuple[Parts, ...] = ()
+    is_complete: bool = True
 
 
 def count(value: object) -> int:

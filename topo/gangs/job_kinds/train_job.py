@@ -54,7 +54,7 @@ def train_job(found: Mapping[str, Any]) -> JobParts:
         pods=count(trainer.get("numNodes")),
         body={"spec": {"containers": [container]}},
     )
-    return JobParts(templates=(node,))
+    return JobParts(templates=(node,), is_complete=False)
 
 
 def _annotated(values: Mapping[str, str]) -> dict[str, Any]:
