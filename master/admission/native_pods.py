@@ -49,14 +49,15 @@ class NativePods:
 
     def _follow(self, event: StoreEvent[ClusterPod]) -> None:
         for key, pod in updates(event, tuple(self._groups.keys)):
-            if isinstance(pod, GangPod) and (size := _group_size(pod)):
-                self._groups.put(key, pod.gang_id, size)
-                workload = pod.metadata.namespace, pod.workload
+            self._groups.drop(key)
+            self._workloads.drop(key)
+            if not isinstance(pod, GangPod) or not (size := _group_size(pod)):
+                continue
+            self._groups.put(key, pod.gang_id, size)
+            if pod.workload:
                 runs = pod.node is not None and not pod.terminating
-                self._workloads.put(key, workload, _Standing(runs, pod.terminating))
-            else:
-                self._groups.drop(key)
-                self._workloads.drop(key)
+                standing = _Standing(runs, pod.terminating)
+                self._workloads.put(key, (pod.metadata.namespace, pod.workload), standing)
 
 
 def _group_size(pod: GangPod) -> int:

@@ -74,12 +74,13 @@ def test_a_pod_counts_until_kueue_no_longer_reads_its_index(document: Any, group
     assert found.group(GangId("another")) == 0
 
 
-def of_set(**spec: Any) -> Any:
-    return worker(annotations=worker()["metadata"]["annotations"] | {KUEUE_WORKLOAD: "one"}) | spec
+def of_workload(name: str = "one") -> Any:
+    """A pod that Kueue has admitted."""
+    return worker(annotations=worker()["metadata"]["annotations"] | {KUEUE_WORKLOAD: name})
 
 
 def test_a_workload_has_old_pods_while_some_end_and_none_runs() -> None:
-    gated, running = of_set(), of_set()
+    gated, running = of_workload(), of_workload()
     running["spec"] = running["spec"] | {"nodeName": "n1"}
     ending = copy.deepcopy(running)
     ending["metadata"] |= ENDING
@@ -96,6 +97,8 @@ def test_a_workload_has_old_pods_while_some_end_and_none_runs() -> None:
         namespace = gated["metadata"]["namespace"]
         assert found.has_old_pods(namespace, "one") is is_old
         assert found.has_old_pods(namespace, "another") is False
+        store.tell(Changed(("jobs", "train-9"), parse(worker(**ENDING))))
+        assert found.has_old_pods(namespace, "") is False, "it has no Workload"
         store.tell(Listed({}))
         assert found.has_old_pods(namespace, "one") is False
     assert known(synced=False)[1].has_old_pods("jobs", "one") is None

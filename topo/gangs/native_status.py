@@ -84,9 +84,9 @@ def native_status(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> Ga
         _asked(asked, tree.kind_of_tier),
         _bound(len(places), gang.request.pods, len(groups), split),
     ]
-    old = sum(member.terminating for member in gang.members)
+    old = sum(each.terminating and not each.finished for each in gang.members)
     if old and not places and gang.is_of_kueue and _must_be_whole(gang, asked):
-        # The webhook sees to that: `topo.gangs.admission.restarts`.
+        # The webhook refuses it until then: `topo.gangs.admission.restarts`.
         sentences.append(f"none is started before the old ones are gone ({old} left)")
     if ended:
         sentences.append(f"{counted(ended, 'pod')} ended")

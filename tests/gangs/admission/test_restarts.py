@@ -114,6 +114,8 @@ def test_a_job_starts_again_once_the_last_of_its_old_pods_is_gone(kind: JobKind)
     text = refusal(changed(before, started(before), knowing(2)))
     assert ".".join(map(str, kind.suspended_at)) in text
     assert "Kueue starts this one once they are gone" in text
+    without_status = {key: each for key, each in started(before).items() if key != "status"}
+    assert refusal(changed(before, without_status, knowing(2))) == text
     assert is_taken(changed(before, started(before), knowing(0)))
     assert is_taken(changed(started(before), before, knowing(2))), "it is stopped at any time"
 

@@ -73,7 +73,7 @@ def ray_job(**annotations: str) -> dict[str, Any]:
     return made.job(RAY_JOB, {"entrypoint": "train", "rayClusterSpec": cluster}, **annotations)
 
 
-def test_whoever_makes_a_ray_job_is_told_at_once_of_a_size_that_cannot_be() -> None:
+def test_the_author_of_a_ray_job_is_warned_about_an_impossible_size() -> None:
     """Its RayCluster is refused the same, but to KubeRay."""
     assert made.admitted(ray_job(gpu_group_size="16")) == ray_job(gpu_group_size="16")
     assert made.warnings(ray_job(gpu_group_size="16")) == ""

@@ -59,6 +59,8 @@ def test_a_gang_of_kueue_whose_old_pods_still_end_says_that_it_waits_for_them() 
     text = "none of 4 pods is bound; none is started before the old ones are gone (2 left)"
     assert stands(found, of_kueue).text.endswith(text)
     assert stands(replace(found, members=tuple(new)), of_kueue).text.endswith("is bound")
+    ended = [replace(each, finished=True) for each in old]
+    assert "old ones" not in stands(replace(found, members=(*ended, *new)), of_kueue).text
     runs = replace(found, members=(*old, others[1]))
     assert "old ones" not in stands(runs, of_kueue).text, "a lost pod is replaced at once"
     assert "old ones" not in stands(replace(found, is_of_kueue=False)).text

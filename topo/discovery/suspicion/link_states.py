@@ -76,9 +76,8 @@ def fallen(before: NodeFacts, after: NodeFacts) -> tuple[list[str], list[str]]:
 def fallen_ports(before: NodeFacts, after: NodeFacts, fell: Iterable[str]) -> dict[str, float]:
     """Return the ports of adapters among links that fell, with the rate at which each ran.
 
-    Drivers may number adapters anew at a boot, so a port counts where its adapter has the GUID that
-    it had before.
-    O(links).
+    A port counts only where its adapter has the same GUID as before: at a boot a driver may give
+    the name of one adapter to another one. O(links).
     """
     was, now = _adapters(before), _adapters(after)
     rates = states(before)

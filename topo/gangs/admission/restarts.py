@@ -16,8 +16,9 @@ A StatefulSet and a group of a LeaderWorkerSet are stopped by the deletion of th
 Kueue's change that admits a pod is refused while others of its Workload end and none runs. By that
 change the pod gets its Workload, and Kueue gives nodes only to pods that have one: whenever it does
 so, the same stream of events has told it before that the old pods are gone. To refuse the later
-change that gives a pod its node would be too late: Kueue may have chosen it beside old pods. Where
-a pod runs, a lost one is replaced, which waits for nobody: on a dead node it ends for a long time.
+change that gives a pod its node would be too late: Kueue may have chosen it beside old pods. While
+a pod of the Workload runs, Kueue admits each pod at once that replaces a lost one: the lost one may
+be on a dead node, where it ends only once somebody removes the node.
 
 The subresource `scale` says of its job the uid alone, so that only pods tell.
 
@@ -53,6 +54,7 @@ def judge_change(
     sizes = {each.name: each.pods for each in kind.parts(before).templates}
     was_stopped, is_stopped = _is_stopped(before, kind), _is_stopped(job, kind)
     starts = was_stopped and not is_stopped
+    group = rules.native_group(_gang(before, kind))
     for each in kind.parts(job).templates:
         was = sizes.get(each.name, 0)
         if not _is_sliced(each, kind, rules) or not each.pods or (each.pods == was and not starts):
@@ -62,9 +64,9 @@ def judge_change(
         if kind.size_key and (odd := _odd(each.pods, size, where)) is not None:
             return odd
         if starts:
-            return _beside_old_pods(job, kind, rules)
+            return _beside_old_pods(kind, group)
         if kind.leaves_pods_beyond and each.pods < was:
-            return _leaving_pods(before, where, rules, is_stopped=was_stopped)
+            return _leaving_pods(before, where, group if was_stopped else 1)
     return None
 
 
@@ -119,24 +121,21 @@ def _odd(pods: int, size: int, where: str) -> AdmissionOutcome | None:
     return _denied(what, where, f"give {whole(pods, size)}")
 
 
-def _beside_old_pods(
-    job: Mapping[str, Any], kind: JobKind, rules: Rules
-) -> AdmissionOutcome | None:
-    size = rules.native_group(_gang(job, kind))
-    if size is None:
+def _beside_old_pods(kind: JobKind, group: int | None) -> AdmissionOutcome | None:
+    """Return why a job is not started now; `group` as `Rules.native_group` returns it."""
+    if group is None:
         return UNDECIDED
     where, fix = field_path(kind.suspended_at), "Kueue starts this one once they are gone"
-    return _denied(_BESIDE, where, fix) if size else None
+    return _denied(_BESIDE, where, fix) if group else None
 
 
 def _leaving_pods(
-    before: Mapping[str, Any], where: str, rules: Rules, *, is_stopped: bool
+    before: Mapping[str, Any], where: str, group: int | None
 ) -> AdmissionOutcome | None:
     """Return why a job gets no smaller size now, since pods beyond it would be left."""
-    size = rules.native_group(GangId(_uid(before))) if is_stopped else 1
-    if size is None:
+    if group is None:
         return UNDECIDED
-    if not size:
+    if not group:
         return None
     what = "the pods beyond this number would be left, and Kueue would split the groups beside them"
     found = f"kubectl get workloads -l kueue.x-k8s.io/job-uid={_uid(before)}"
