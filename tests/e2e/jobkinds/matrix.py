@@ -26,13 +26,13 @@ from tests.e2e.controlplane.job_controllers import (
     TRAINER,
 )
 from tests.e2e.controlplane.job_controllers import install as install_controllers
-from tests.e2e.controlplane.kueue import FRAMEWORKS, TOPOLOGIES
+from tests.e2e.controlplane.kueue import FRAMEWORKS
 from tests.e2e.controlplane.operators import KUBERAY, MPI, TRAINING
 from tests.e2e.controlplane.operators import install as install_operators
 from tests.e2e.controlplane.volcano import TOPOLOGY_AWARE
 from tests.e2e.jobkinds.kinds import ALL, KINDS, Kind
 from tests.e2e.jobkinds.life import HELD, QUEUES, Life
-from tests.e2e.kueue.queues import FLAVOR, RENDERING, open_wide_queue, plain_flavor
+from tests.e2e.kueue.queues import RENDERING, is_published, open_wide_queue, plain_flavor
 from tests.e2e.scheduling.elected_masters import ElectedMasters, elected_admission
 from tests.e2e.scheduling.gang_master import document
 from tests.support.waiting import eventually
@@ -193,10 +193,7 @@ async def _hold(masters: ElectedMasters, *, before_quota: bool) -> None:
 
 
 async def _open_queues(api: Api) -> None:
-    async def is_published() -> bool:
-        return FLAVOR in {each["metadata"]["name"] for each in await api.items(TOPOLOGIES)}
-
-    await eventually(is_published)
+    await eventually(lambda: is_published(api))
     await plain_flavor(api)
     for name, flavor in {*QUEUES.values()}:
         await open_wide_queue(api, name, flavor, 8 * ALL)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.kueue import API, FLAVORS, GROUP, QUEUES, is_active
+from tests.e2e.controlplane.kueue import API, FLAVORS, GROUP, QUEUES, TOPOLOGIES, is_active
 from tests.support.waiting import eventually
 
 RENDERING = "kueue"
@@ -27,6 +27,11 @@ def cluster_queue(name: str, flavor: str, gpus: int, **spec: Any) -> Any:
     }
     whole = {"namespaceSelector": {}, "resourceGroups": [group], **spec}
     return _object("ClusterQueue", name, whole)
+
+
+async def is_published(api: Api) -> bool:
+    """Whether a master has published the topology that `FLAVOR` names."""
+    return FLAVOR in {each["metadata"]["name"] for each in await api.items(TOPOLOGIES)}
 
 
 async def open_queue(api: Api, name: str, flavor: str, gpus: int, **spec: Any) -> None:

@@ -36,7 +36,6 @@ import yaml
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, own_cluster
-from tests.e2e.controlplane.kueue import TOPOLOGIES
 from tests.e2e.kueue.queues import (
     FLAVOR,
     GPU,
@@ -44,6 +43,7 @@ from tests.e2e.kueue.queues import (
     RENDERING,
     WORKLOADS,
     WRITES,
+    is_published,
     open_queue,
     plain_flavor,
     queued,
@@ -271,7 +271,7 @@ async def run(
     async with admission_master(cluster, api, home, *flags, rendering=RENDERING) as master:
         argv = master.program.argv
         on = await ground(api, await master.url())
-        await eventually(lambda: _is_published(api))
+        await eventually(lambda: is_published(api))
         await plain_flavor(api)
         for way in ways:
             master.stop()
@@ -284,10 +284,6 @@ async def run(
             found[way] = await stream.go(jobs)
             tell(f"{way}: {found[way]}")
     return found
-
-
-async def _is_published(api: Api) -> bool:
-    return FLAVOR in {each["metadata"]["name"] for each in await api.items(TOPOLOGIES)}
 
 
 async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 import yaml
 
 from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.kueue import TOPOLOGIES
 from tests.e2e.kueue.queues import (
     FLAVOR,
     PLAIN,
     conditions,
+    is_published,
     open_queue,
     plain_flavor,
     queued,
@@ -35,7 +35,7 @@ def split(world: World, nodes: Sequence[str], pods: int) -> list[int]:
 async def test_kueue_keeps_the_groups_of_a_native_job_whole_by_the_slices_it_is_given(
     api: Api, master: AdmissionMaster, world: World
 ) -> None:
-    await eventually(lambda: _is_published(api))
+    await eventually(lambda: is_published(api))
     await open_queue(api, "training", FLAVOR, 128)
     # A node of two dragonflies is taken: pairs that follow the names of nodes would be split.
     for host in (world.nodes[0], world.nodes[5]):
@@ -75,10 +75,6 @@ async def test_kueue_gives_quota_first_and_the_nodes_are_whole_groups_of_ours(
     await api.delete(f"{BATCH_JOBS}/kueue")
     await eventually(lambda: _is_bound(api, "second", 4))
     assert split(world, await nodes_of(api, "second"), 2) == []
-
-
-async def _is_published(api: Api) -> bool:
-    return FLAVOR in {each["metadata"]["name"] for each in await api.items(TOPOLOGIES)}
 
 
 async def _is_bound(api: Api, job: str, pods: int) -> bool:

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.kueue import TOPOLOGIES
 from tests.e2e.jobkinds.kinds import KINDS, Kind, example
 from tests.e2e.jobkinds.life import QUEUES, Life
-from tests.e2e.kueue.queues import open_wide_queue
+from tests.e2e.kueue.queues import is_published, open_wide_queue
 from tests.e2e.scheduling.admission_master import AdmissionMaster
 from tests.e2e.scheduling.jobs import NODES
 from tests.support.waiting import eventually
@@ -61,25 +60,16 @@ async def test_a_native_job_that_starts_again_elsewhere_is_whole_while_old_pods_
 ) -> None:
     """Kueue would give its nodes out in the order in which it finds the pods."""
     queue, flavor = QUEUES[NATIVE]
-    await eventually(partial(_is_published, api, flavor))
+    await eventually(partial(is_published, api))
     await open_wide_queue(api, queue, flavor, ALL_GPUS)
     first = [str(each.name) for each in world.nodes[:2]]
-    await _close(api, first)
+    await _cordon(api, first, unschedulable=True)
     job = Life(api, world, kind, NATIVE, master.url)
     await job.make(2 * IN_JOB)
-    await job.start_again_slowly(partial(_open, api, first))
+    await job.start_again_slowly(partial(_cordon, api, first, unschedulable=None))
     assert {*first} <= {each["spec"]["nodeName"] for each in await job.pods()}
 
 
-async def _close(api: Api, nodes: Sequence[str]) -> None:
+async def _cordon(api: Api, nodes: Sequence[str], *, unschedulable: bool | None) -> None:
     for node in nodes:
-        await api.merge(f"{NODES}/{node}", {"spec": {"unschedulable": True}})
-
-
-async def _open(api: Api, nodes: Sequence[str]) -> None:
-    for node in nodes:
-        await api.merge(f"{NODES}/{node}", {"spec": {"unschedulable": None}})
-
-
-async def _is_published(api: Api, flavor: str) -> bool:
-    return flavor in {each["metadata"]["name"] for each in await api.items(TOPOLOGIES)}
+        await api.merge(f"{NODES}/{node}", {"spec": {"unschedulable": unschedulable}})

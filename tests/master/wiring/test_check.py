@@ -49,8 +49,8 @@ async def test_wires_of_the_vendors_pairs_are_held_beside_the_plan(
     right = HEADER + "a,1,b,1\nc,1,d,1\n"
     plan.write_text(right)
     async with running("--mode=dragonfly", f"--wiring-plan={plan}", token_flag) as master:
-        for node, peer in ("ab", "ba", "cd", "dc"):
-            assert (await master.worker(node).full(facts(node, peer))).status == 200
+        for pair in ("ab", "cd"):
+            await master.pair(*pair)
         document = await counts(master, {})
         assert (document["planned"], document["right"]) == (2, 2)
         assert "cables-differ-from-plan" not in await warnings(master)
@@ -86,9 +86,7 @@ async def test_a_cable_that_is_pulled_costs_its_group_and_its_gpus(
     plan = tmp_path / "plan.csv"
     plan.write_text(HEADER + "a,1,b,1\n")
     async with running("--mode=dragonfly", f"--wiring-plan={plan}", token_flag) as master:
-        workers = {node: master.worker(node) for node in "ab"}
-        for node, peer in ("ab", "ba"):
-            await workers[node].full(facts(node, peer))
+        workers = dict(zip("ab", await master.pair("a", "b"), strict=True))
         await counts(master, {})
         for _ in range(2):
             for node, peer in ("ab", "ba"):
@@ -143,8 +141,8 @@ async def test_wires_between_nodes_are_not_unplanned_beside_a_plan_of_their_adap
     adapters = HEADER + "".join(f"{node},mlx5_0,leaf-1,{n}\n" for n, node in enumerate("abcd"))
     plan.write_text(adapters)
     async with running("--mode=dragonfly", f"--wiring-plan={plan}", token_flag) as master:
-        for node, peer in ("ab", "ba", "cd", "dc"):
-            assert (await master.worker(node).full(facts(node, peer))).status == 200
+        for pair in ("ab", "cd"):
+            await master.pair(*pair)
         await counts(master, {"unseen": 4})
         plan.write_text(adapters + "a,1,b,1\n")
         document = await counts(master, {"unplanned": 1, "unseen": 4})
@@ -158,8 +156,7 @@ async def test_a_planned_wire_to_a_node_that_nobody_knows_is_compared(
     plan = tmp_path / "plan.csv"
     plan.write_text(HEADER + "a,1,z,1\n")
     async with running("--mode=dragonfly", f"--wiring-plan={plan}", token_flag) as master:
-        for node, peer in ("ab", "ba"):
-            assert (await master.worker(node).full(facts(node, peer))).status == 200
+        await master.pair("a", "b")
         document = await counts(master, {"wrong-end": 1})
         assert document["right"] == 0
 
