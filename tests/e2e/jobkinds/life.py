@@ -99,10 +99,12 @@ class Life:
         name = lost["metadata"]["name"]
         if self.program is not None:
             await asyncio.to_thread(self.program.stop, 0.0)
-        await self.api.delete(f"{PODS}/{name}", grace_s=0)
+        job = written(self.kind, self.scheduler)
+        # kwok deletes by name what it saw end: late, it would delete the new pod of that name.
+        grace_s = None if isinstance(job, list) else 0
+        await self.api.delete(f"{PODS}/{name}", grace_s=grace_s)
         if self.program is not None:
             self.program.start()
-        job = written(self.kind, self.scheduler)
         if isinstance(job, list):  # nobody makes it again but who made it
             await eventually(lambda: self._is_gone(name))
             await self.api.create(PODS, next(x for x in job if x["metadata"]["name"] == name))
