@@ -118,7 +118,7 @@ def _scale_judge(request: Mapping[str, Any]) -> tuple[str, Judge] | None:
     scaled = (resource.get("group"), resource.get("resource"))
     for each in kinds.JOB_KINDS:
         if each.suspended_at and (each.group, each.resource) == scaled:
-            return each.name, partial(judge_scale, before)
+            return each.name, partial(judge_scale, before, each)
     return None
 
 

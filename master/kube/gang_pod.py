@@ -43,13 +43,12 @@ class PartOfJob(NamedTuple):
 class ClusterPod:
     """A pod of the cluster: its identity, where it is, and which GPUs or shared cards it takes.
 
-    `gang_id` is the uid of its controller, `owner`, else its own; of a pod whose gang is a PodGroup
-    of Kubernetes it is made from the name of that. `gated`: our scheduling gate is on;
-    `other_gates`: a gate of another controller is on. `resource` and `gpus` are the requested whole
-    GPUs, empty and 0 if there are none; `booking` is what the pod takes of its node now, None for
-    nothing. `shared` are the shares of cards that it asks for, (resource, number) pairs.
-    `shares` are the cards that it got.
-    `names_cards`: the pod names at least one resource of cards. `doubts`: requests that
+    `gang_id` follows from its namespace and its controller, `owner` (`gang_of_owner`), or else from
+    its uid; of a pod whose gang is a PodGroup of Kubernetes from the name of that. `gated`: our
+    scheduling gate is on; `other_gates`: a gate of another controller is on. `resource` and `gpus`
+    are the requested whole GPUs, empty and 0 if there are none; `booking` is what the pod takes of
+    its node now, None for nothing. `shared` are the shares of cards that it asks for, (resource,
+    number) pairs. `shares` are the cards that it got. `names_cards`: the pod names at least one resource of cards. `doubts`: requests that
     are not valid quantities, a sentence each. `takes` is what it asks of its node beside cards.
     `pod_group`: the key of its PodGroup of Volcano. `consumes`: the ProvisioningRequest of our
     class, or the Workload of Kueue (`of_workload`), that it takes its node from, empty for none.

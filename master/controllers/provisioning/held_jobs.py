@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from master.controllers.nomination.status.policy import Shown
 from master.controllers.provisioning.form import RequestForm
-from topo.gangs.machine.gang import Binding, Gang, GangId
+from topo.gangs.machine.gang import Binding, Gang, GangId, gang_of_owner
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.placement.job.request import Request
@@ -37,7 +37,7 @@ class HeldJobs:
         request = asked.request if isinstance(asked, Terms) else Request(pods=pods, gpus_per_pod=1)
         created_s = record.request.created_s - self.ahead_s()
         gang = Gang(
-            id=GangId(job.uid),
+            id=gang_of_owner(job.namespace, job.api_version, job.kind, job.uid),
             namespace=job.namespace,
             name=job.name,
             kind=job.kind,

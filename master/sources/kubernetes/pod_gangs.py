@@ -15,7 +15,13 @@ from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import GangName, JobKind, PodFacts
 from topo.gangs.job_kinds.plain_pods import PLAIN_PODS
-from topo.gangs.machine.gang import GangId, gang_of_composite, gang_of_group, gang_of_request
+from topo.gangs.machine.gang import (
+    GangId,
+    gang_of_composite,
+    gang_of_group,
+    gang_of_owner,
+    gang_of_request,
+)
 from topo.gangs.stamp import Stamp, first_order, pod_rank
 from topo.model.errors import Refusal
 
@@ -51,8 +57,10 @@ def pod_gang(found: PodObject, owner: OwnerReference | None, keys: AnnotationKey
         gang_id = gang_of_composite(namespace, root)
     elif is_of_group:
         gang_id = gang_of_group(namespace, group)
+    elif owner is not None:
+        gang_id = gang_of_owner(namespace, owner.api_version, owner.kind, owner.uid)
     else:
-        gang_id = GangId(owner.uid if owner is not None else metadata.uid)
+        gang_id = GangId(metadata.uid)
     return PodGang(gang_id, named, is_of_group, root, keys.consumes(annotations))
 
 
@@ -66,6 +74,8 @@ def _named(found: PodObject, owner: OwnerReference | None, keys: AnnotationKeys)
         namespace=metadata.namespace,
         labels=metadata.labels,
         annotations=metadata.annotations,
+        owner_version=owner.api_version if owner is not None else "",
+        owner_kind=owner.kind if owner is not None else "",
         owner_name=owner.name if owner is not None else "",
         owner_uid=owner.uid if owner is not None else "",
     )

@@ -233,6 +233,8 @@ def _kind(metadata: Mapping[str, Any], keys: AnnotationKeys) -> JobKind | None:
         namespace=str(metadata.get("namespace", "")),
         labels=labels,
         annotations=annotations,
+        owner_version=str(controller.get("apiVersion", "")),
+        owner_kind=str(controller.get("kind", "")),
         owner_name=str(controller.get("name", "")),
         owner_uid=str(controller.get("uid", "")),
     )

@@ -37,7 +37,7 @@ from topo.gangs.annotation_keys import KUEUE_WORKLOAD
 from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.job_kinds.templates import Template, field_path
 from topo.gangs.json_patch import mapping, mappings, member_at, sequence
-from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.gang import GangId, gang_of_owner
 from topo.gangs.stamp import read_number
 from topo.model.errors import Refusal
 
@@ -71,11 +71,11 @@ def judge_change(
 
 
 def judge_scale(
-    before: Mapping[str, Any], scale: Mapping[str, Any], rules: Rules
+    before: Mapping[str, Any], kind: JobKind, scale: Mapping[str, Any], rules: Rules
 ) -> AdmissionOutcome:
-    """Return the outcome for the subresource `scale` of a job; O(1)."""
+    """Return the outcome for the subresource `scale` of a job of a kind; O(1)."""
     was, pods = (mapping(each.get("spec")).get("replicas") for each in (before, scale))
-    size = rules.native_group(GangId(_uid(before)))
+    size = rules.native_group(_gang(before, kind))
     if not isinstance(pods, int) or pods == was:
         return UNCHANGED
     if size is None:
@@ -151,7 +151,10 @@ def _denied(what: str, where: str, fix: str) -> AdmissionOutcome:
 
 
 def _gang(job: Mapping[str, Any], kind: JobKind) -> GangId:
-    return kind.gang_of_job(job) if kind.gang_of_job is not None else GangId(_uid(job))
+    if kind.gang_of_job is not None:
+        return kind.gang_of_job(job)
+    namespace = str(mapping(job.get("metadata")).get("namespace", ""))
+    return gang_of_owner(namespace, kind.api_version, kind.kind, _uid(job))
 
 
 def _uid(found: Mapping[str, Any]) -> str:

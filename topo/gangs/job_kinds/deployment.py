@@ -18,7 +18,7 @@ from typing import Any
 from topo.gangs.job_kinds.job_kind import GangName, JobKind, PodFacts
 from topo.gangs.job_kinds.templates import JobParts, Template, count
 from topo.gangs.json_patch import mapping
-from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.gang import gang_of_owner
 
 NAME = "deployment"
 _HASH = "pod-template-hash"
@@ -39,7 +39,8 @@ def deployment(found: Mapping[str, Any]) -> JobParts:
 def _gang(pod: PodFacts) -> GangName | None:
     if not pod.owner_uid or _HASH not in pod.labels:
         return None
-    return GangName(GangId(pod.owner_uid), pod.owner_name.removesuffix(f"-{pod.labels[_HASH]}"))
+    gang_id = gang_of_owner(pod.namespace, pod.owner_version, pod.owner_kind, pod.owner_uid)
+    return GangName(gang_id, pod.owner_name.removesuffix(f"-{pod.labels[_HASH]}"))
 
 
 DEPLOYMENT = JobKind(

@@ -22,12 +22,17 @@ from topo.gangs.machine.gang import GangId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
-    """What identifies the gang of a pod; the owner is its controller, empty where it has none."""
+    """What identifies the gang of a pod; the owner is its controller, empty where it has none.
+
+    `owner_version` is the `apiVersion` of its reference to the owner.
+    """
 
     keys: AnnotationKeys
     namespace: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
+    owner_version: str = ""
+    owner_kind: str = ""
     owner_name: str = ""
     owner_uid: str = ""
 
@@ -57,7 +62,8 @@ class JobKind:
     `index_key` is the label or annotation of a pod that holds its number within its template, from
     0; empty where the pods have none. Where a template is repeated, `repeat_key` holds the number
     of the repetition. `gang` returns the gang of a pod, None where its labels do not say; a kind
-    without it controls its pods itself, so that the uid of their controller is the gang.
+    without it controls its pods itself, so that their controller is the gang
+    (`gang_of_owner`).
 
     `part_keys`: labels whose values are those of the pods of one part of the job (`Parts`), by each
     of which the kind's controller may keep them apart from others: from all that have the same
@@ -73,7 +79,7 @@ class JobKind:
     its old pods are gone (`topo.gangs.admission.restarts`); empty for others. `size_key`: the
     field beside its template that is the number of pods, empty where that never changes.
     `leaves_pods_beyond`: its controller deletes the pods of one that is stopped up to its size
-    alone. `gang_of_job` returns the gang of a job; without it the uid of the job is the gang.
+    alone. `gang_of_job` returns the gang of a job; without it the job itself is the gang.
     """
 
     name: str

@@ -42,10 +42,7 @@ def _parts(_pod: Mapping[str, Any]) -> JobParts:
 
 def _gang(pod: PodFacts) -> GangName | None:
     name = named_gang(pod.labels, pod.annotations, pod.keys)
-    if not name:
-        return None
-    whole = name.replace("%", "%25").replace("/", "%2F")
-    return GangName(gang_of(NAME, pod.namespace, whole), name)
+    return GangName(gang_of(NAME, pod.namespace, name), name) if name else None
 
 
 PLAIN_PODS = JobKind(

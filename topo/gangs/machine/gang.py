@@ -17,8 +17,11 @@ from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Request
 
 GangId = NewType("GangId", str)
-"""The uid of the controller that owns the pods, or `gang_of`. A job that restarts keeps it, its
-pods do not."""
+"""What `gang_of` makes of the namespace, the kind and the name or uid of the object whose pods are
+the gang, or the uid of a pod that is a gang alone. A job that restarts keeps it, its pods do not.
+
+The namespace is in it, so that no pod can join a gang of another namespace, whatever it states.
+"""
 PodUid = NewType("PodUid", str)
 Selection = NewType("Selection", str)
 """The value of the gang's label on a node. Pods select it, so that they go to such nodes alone.
@@ -32,12 +35,25 @@ _OF_GROUPS = UUID("3c0f6c1e-6f0d-4f43-9d5b-6a0f6f1b7c52")
 
 
 @lru_cache(maxsize=1024)
-def gang_of(*parts: str) -> GangId:
+def gang_of(word: str, namespace: str, *parts: str) -> GangId:
     """Return the id of the gang that these names identify; the same names give the same id.
 
-    None of them may contain a slash.
+    `word` says what they are names of: no two uses of this function have the same one. The names
+    are a tenant's words: any text is one name, also with a slash in it.
     """
-    return GangId(str(uuid5(_OF_GROUPS, "/".join(parts))))
+    names = (each.replace("%", "%25").replace("/", "%2F") for each in (namespace, *parts))
+    return GangId(str(uuid5(_OF_GROUPS, "/".join((word, *names)))))
+
+
+def gang_of_owner(namespace: str, api_version: str, kind: str, uid: str) -> GangId:
+    """Return the id of the gang whose pods an object of this kind controls.
+
+    Kubernetes looks for the owner of a pod in the namespace of the pod, and deletes the pod where
+    there is none. A uid alone is no proof: it is public, and anybody can write it on a pod. Of
+    `api_version` the version does not count, because controllers may write another one later.
+    """
+    group, slash, _ = api_version.rpartition("/")
+    return gang_of("owner", namespace, group if slash else "", kind, uid)
 
 
 def gang_of_group(namespace: str, name: str) -> GangId:
@@ -46,18 +62,17 @@ def gang_of_group(namespace: str, name: str) -> GangId:
     Its pods name the PodGroup and not its uid, so one that is made again under its name is the
     same gang.
     """
-    return gang_of(namespace, name)
+    return gang_of("pod-group", namespace, name)
 
 
-@lru_cache(maxsize=1024)
 def gang_of_request(namespace: str, name: str) -> GangId:
     """Return the id of the gang that consumes a ProvisioningRequest, whoever made its pods."""
-    return GangId(str(uuid5(_OF_GROUPS, f"{namespace}/provisioning/{name}")))
+    return gang_of("provisioning", namespace, name)
 
 
 def gang_of_composite(namespace: str, name: str) -> GangId:
     """Return the id of the gang that is a CompositePodGroup of Kubernetes, as `gang_of_group`."""
-    return GangId(str(uuid5(_OF_GROUPS, f"{namespace}/composite/{name}")))
+    return gang_of("composite", namespace, name)
 
 
 class Binding(StrEnum):
