@@ -8,6 +8,7 @@ from master.cluster import Cluster
 from master.controllers.table import Controllers
 from master.extender.port import ExtenderPort
 from master.file_warnings import FileWarnings
+from master.object_errors import ObjectErrors
 from master.replicas.replicas import Replicas
 from master.settings import MasterSettings
 from master.wiring.check import WiringCheck
@@ -22,6 +23,7 @@ class MasterWarnings:
     settings: MasterSettings
     cleartext: CleartextSecrets
     files: FileWarnings
+    objects: ObjectErrors
     cluster: Cluster | None
     replicas: Replicas | None
     admission: Admission | None
@@ -36,7 +38,7 @@ class MasterWarnings:
         of_cables = self.wiring.warnings if self.wiring is not None else ()
         of_us = (*self.cleartext.warnings, *self.files.warnings, *of_cables)
         of_jobs = (*self._of_webhook(), *self._of_extender(), *self.controllers.warnings)
-        return (*of_us, *of_cluster, *of_replicas, *of_jobs)
+        return (*of_us, *of_cluster, *of_replicas, *of_jobs, *self.objects.warnings())
 
     def _of_extender(self) -> tuple[WarningDocument, ...]:
         doubt = self.extender.quota.doubt if self.extender is not None else ""

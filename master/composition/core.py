@@ -12,6 +12,7 @@ from master.booking.placements import Placements
 from master.cluster import Cluster
 from master.file_warnings import FileWarnings
 from master.metrics import EngineMetrics, ServiceMetrics, new_registry
+from master.object_errors import ObjectErrors
 from master.replicas.replicas import Replicas
 from master.role import FOLLOWER, Replica, Role
 from master.settings import MasterSettings
@@ -39,6 +40,7 @@ class Core:
     readiness: Readiness
     sweeps: Sweeps
     file_warnings: FileWarnings
+    object_errors: ObjectErrors
 
 
 def build_core(
@@ -72,6 +74,7 @@ def build_core(
             clock=engine.clock,
         ),
         file_warnings=FileWarnings(),
+        object_errors=ObjectErrors(registry),
     )
 
 

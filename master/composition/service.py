@@ -135,6 +135,7 @@ def _warnings(
         settings=core.settings,
         cleartext=port_tokens.cleartext,
         files=core.file_warnings,
+        objects=core.object_errors,
         cluster=parts.cluster,
         replicas=parts.replicas,
         admission=parts.admission,

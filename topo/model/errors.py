@@ -40,6 +40,14 @@ class BrokenInvariantError(TopoError):
     """A broken invariant of this program: the process must end rather than serve on."""
 
 
+class SharedStateError(BrokenInvariantError):
+    """The state that all objects share may be wrong: the error of no single object.
+
+    Its owner raises it from whatever a change of that state raised. `topo.model.isolation` lets it
+    pass, so the process ends.
+    """
+
+
 def require(holds: bool, what: str) -> None:  # noqa: FBT001 - it reads as a sentence
     """Raise `BrokenInvariantError` with `what` is wrong, unless the condition holds."""
     if not holds:

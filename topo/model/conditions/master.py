@@ -92,6 +92,13 @@ class MasterCondition(Condition):
         _OF_WARNING,
         _NOTE,
     )
+    OBJECT_SET_ASIDE = Row(
+        "object-set-aside",
+        "handling single objects raised an error: each is left out until it changes, others go on "
+        "([which](operations.md#objects-that-are-set-aside))",
+        "change or delete the object that the warning names; the log of the leading master has the "
+        "traceback: report it, since it is a defect",
+    )
     HYPERNODE_CONFLICT = Row(
         "hypernode-conflict",
         "a HyperNode of another owner has the name of a group, or a node of it at the same tier; "
