@@ -39,6 +39,7 @@ class ObjectKind(StrEnum):
         return member
 
     GANG = ("gang", "its pods keep their gates until the gate timeout; others go on")
+    ADVICE = ("gang-advice", "what would let it in is not told; it is placed as others are")
     REQUEST = ("provisioning-request", "it is decided again when it changes")
     WORKLOAD = ("workload", "it is held, and decided again when it changes")
     EXTENDER_GANG = ("extender-gang", "its pods have no plan, and no node is kept for them")

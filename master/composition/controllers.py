@@ -155,7 +155,11 @@ def _nomination(
         uncounted=availability.uncounted,
         domain=settings.domain,
         label_keys=settings.label_keys,
-        settings=GangSettings(order=settings.gang_order, preempt_s=settings.preempt_after or None),
+        settings=GangSettings(
+            order=settings.gang_order,
+            preempt_s=settings.preempt_after or None,
+            gate_s=settings.gate_timeout,
+        ),
         max_hold_s=settings.hold_limits.hold_s,
         reporter=Reporter(PRODUCT, settings.pod_name or PRODUCT),
         registry=core.registry,
@@ -164,5 +168,6 @@ def _nomination(
         clock=core.engine.clock,
         server_now=cluster.client.server_clock.now,
         held=provisioning.held if provisioning is not None else (),
+        errors=core.object_errors,
     )
     return build_nomination(config)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import prometheus_client as prom
@@ -28,6 +28,7 @@ from master.controllers.nomination.status.bypassed_webhook import BypassedWebhoo
 from master.controllers.nomination.status.exhausted_quota import exhausted_quota
 from master.controllers.nomination.status.native_policy import LabelledNodes, NativePolicy
 from master.controllers.nomination.status.nomination_policy import NominationPolicy
+from master.controllers.nomination.status.note_doubts import NoteDoubts
 from master.controllers.nomination.status.pod_events import PodEvents
 from master.controllers.nomination.status.policy import GangPolicy
 from master.controllers.nomination.status.startup import StartupPolicy
@@ -40,11 +41,13 @@ from master.kube.objects import Key, KubeObject
 from master.kube.schedulers.volcano_config import NOT_READ, Configured
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
+from master.object_errors import ObjectErrors
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.status import GangStatus
+from topo.kit.metrics import counter
 from topo.model.cluster import HYBRID
 from topo.model.ids import Kind, NodeName
 from topo.placement.gpus.node_worth import node_worth
@@ -61,7 +64,7 @@ class NominationConfig:
     `is_counted`: the groups and what is free in the cluster are known; `uncounted`: what of it is
     not, in words. `label_keys`: the label of each kind of group. `volcano`: how Volcano's scheduler
     is configured. `now` is Unix time; `server_now` is the same by the clock of the API servers,
-    which date the pods. `held`: jobs that have no pods yet.
+    which date the pods. `held`: jobs that have no pods yet. `errors`: the objects set aside.
     """
 
     sources: Sources
@@ -82,6 +85,7 @@ class NominationConfig:
     now: Callable[[], float] = time.time
     server_now: Callable[[], float] = time.time
     held: tuple[GangPolicy, ...] = ()
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +136,7 @@ def build_nomination(config: NominationConfig) -> Nomination:
         is_counted=config.is_counted,
         ahead_s=lambda: config.server_now() - clock(),
         ungated=reading.ungated,
+        errors=config.errors,
         held=config.held,
         clock=clock,
         now=config.now,
@@ -242,6 +247,13 @@ def _status(config: NominationConfig, reading: _Reading, machine: Gangs) -> Stat
             unheeded=lambda: config.volcano.unheeded,
             store=store,
             labelled=LabelledNodes(reading.context),
+            errors=config.errors,
+        ),
+        note_doubts=NoteDoubts(
+            writer=writer,
+            pods=reading.reader.pods_by_uid,
+            ignored=counter(config.registry, "topo_master_gang_notes_ignored"),
+            now=config.now,
         ),
     )
 
@@ -300,4 +312,5 @@ def _status_store(
         recall=reader.reported,
         clock=config.clock,
         now=config.now,
+        errors=config.errors,
     )

@@ -48,8 +48,9 @@ class ClusterPod:
     scheduling gate is on; `other_gates`: a gate of another controller is on. `resource` and `gpus`
     are the requested whole GPUs, empty and 0 if there are none; `booking` is what the pod takes of
     its node now, None for nothing. `shared` are the shares of cards that it asks for, (resource,
-    number) pairs. `shares` are the cards that it got. `names_cards`: the pod names at least one resource of cards. `doubts`: requests that
-    are not valid quantities, a sentence each. `takes` is what it asks of its node beside cards.
+    number) pairs. `shares` are the cards that it got. `names_cards`: the pod names at least one
+    resource of cards. `doubts`: requests that are not valid quantities, a sentence each. `takes` is
+    what it asks of its node beside cards.
     `pod_group`: the key of its PodGroup of Volcano. `consumes`: the ProvisioningRequest of our
     class, or the Workload of Kueue (`of_workload`), that it takes its node from, empty for none.
     `finished`: it has ended and takes no GPUs, even while its object still exists; `terminating`:

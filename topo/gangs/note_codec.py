@@ -4,19 +4,30 @@
      "selection":"hold-1"}
 
 A new leader reads the decisions of its predecessor from these texts. Any other text is ignored.
+Whoever may create pods can write one, so that what a text says is bounded here as what we write is,
+and believed where a fact bears it out (`topo.gangs.machine.claims`). Hold and selection have to be
+values of labels: one node gets the labels of several gangs in one write, which the API server
+refuses as a whole.
 """
 
+import re
 from typing import Any
 
 import orjson
 
 from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.model.ids import NodeName
+from topo.model.limits import MAX_PODS
 from topo.placement.booking.holds import HoldId
 
 UNPLANNED = "unplanned"
 """The only key in the annotation of a pod whose gate was opened without a plan; its value: why."""
 MAX_NOTE_CHARS = 2048
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+"""A value of a label of Kubernetes that is not empty."""
+_NODE_NAME = re.compile(r"[a-z0-9][-a-z0-9.]{0,252}", re.ASCII)
+_MOST_GENERATIONS = 1 << 53
+"""Numbers up to this are exact in every reader of JSON."""
 MAX_INSIDE_CHARS = 512
 """Of `Note.inside`, which is no longer than that where a plan is made."""
 
@@ -59,13 +70,15 @@ def decode(gang: GangId, text: str) -> tuple[Note | None, str]:
 
 
 def _note(gang: GangId, found: dict[str, Any]) -> Note | None:
-    texts = [found.get(key) for key in ("node", "hold", "selection")]
-    numbers = [found.get(key) for key in ("group", "generation")]
     if found.get("gang") != gang or not isinstance(found.get("certified"), bool):
         return None
-    if not all(isinstance(each, str) and 0 < len(each) <= 253 for each in texts):
+    if not (_matches(_NODE_NAME, found.get("node")) and _matches(_LABEL_VALUE, found.get("hold"))):
         return None
-    if not all(type(each) is int and each >= 0 for each in numbers):
+    if not _matches(_LABEL_VALUE, found.get("selection")):
+        return None
+    if not _is_below(found.get("group"), MAX_PODS):
+        return None
+    if not _is_below(found.get("generation"), _MOST_GENERATIONS):
         return None
     return Note(
         node=NodeName(found["node"]),
@@ -78,6 +91,15 @@ def _note(gang: GangId, found: dict[str, Any]) -> Note | None:
         over=found.get("over") is True,
         withdrawn=found.get("withdrawn") is True,
     )
+
+
+def _matches(pattern: re.Pattern[str], found: object) -> bool:
+    return isinstance(found, str) and pattern.fullmatch(found) is not None
+
+
+def _is_below(found: object, end: int) -> bool:
+    """Return whether that is a whole number from 0 to below `end`; a truth value is none."""
+    return type(found) is int and 0 <= found < end
 
 
 def _inside(found: object) -> str:

@@ -2,12 +2,18 @@
 
 Level-triggered: a change only marks a gang, and a marked gang is read as a whole. Only the leader
 runs this. It needs no history: the machine continues from the state of the cluster.
+
+What raises an error for one gang, its reading or an answer, sets that gang aside (`Unreadable`). An
+error of what all gangs share, such as the bookings (`SharedStateError`), ends the process.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
 
 from master.controllers.nomination.capacity_delta import CapacityDelta
 from master.controllers.nomination.cluster_changes import ClusterChanges
@@ -18,13 +24,15 @@ from master.controllers.nomination.status.bypassed_webhook import BypassedWebhoo
 from master.controllers.nomination.status.gang_view import GangView
 from master.controllers.nomination.status.native_policy import NativePolicy
 from master.controllers.nomination.status.nomination_policy import NominationPolicy
+from master.controllers.nomination.status.note_doubts import NoteDoubts
 from master.controllers.nomination.status.policy import GangPolicy
 from master.controllers.nomination.status.startup import StartupPolicy
 from master.controllers.nomination.status.status_store import StatusStore
 from master.controllers.nomination.status.status_writer import StatusWriter
 from master.controllers.nomination.status.warnings import gang_warnings
 from master.controllers.nomination.writing.instruction_writer import InstructionWriter
-from topo.gangs.machine.events import Event, Leading, Observed, Planned, Vanished
+from master.object_errors import ObjectErrors, ObjectKind
+from topo.gangs.machine.events import Event, Leading, Observed, Planned, Unreadable, Vanished
 from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.instructions import (
@@ -38,6 +46,7 @@ from topo.gangs.machine.instructions import (
     UnlabelNodes,
 )
 from topo.model.forest import Snapshot
+from topo.model.isolation import ObjectError, attempt
 from topo.model.rest.topology import WarningDocument
 
 RESYNC_S = 300.0
@@ -60,6 +69,7 @@ class StatusParts:
     startup: StartupPolicy
     nomination: NominationPolicy
     native: NativePolicy
+    note_doubts: NoteDoubts
 
 
 @dataclass(kw_only=True)
@@ -68,7 +78,7 @@ class Nomination:
 
     `is_counted`: whether the groups and the free capacity are known. `ahead_s`: the API servers'
     Unix time minus `clock`. `ungated`: gangs whose gates a person wants opened, with why. `held`:
-    jobs that have no pods yet.
+    jobs that have no pods yet. `errors`: the objects that are set aside.
     """
 
     machine: Gangs
@@ -82,6 +92,7 @@ class Nomination:
     is_counted: Callable[[], bool]
     ahead_s: Callable[[], float]
     ungated: dict[GangId, str]
+    errors: ObjectErrors
     held: tuple[GangPolicy, ...] = ()
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
@@ -89,6 +100,8 @@ class Nomination:
     """Whether placement has begun: this master leads and knows the free capacity."""
     _left: tuple[Instruction, ...] = field(default=(), init=False)
     """What the last turn left to be done."""
+    _set_aside: dict[GangId, str] = field(default_factory=dict, init=False)
+    """The gangs that were set aside at the last turn, by the name that people know them by."""
 
     def __post_init__(self) -> None:
         self._began_s = self.now()
@@ -198,13 +211,29 @@ class Nomination:
             out = self.machine.advance(self.clock(), *answers) if answers else ()
             await asyncio.sleep(0)
         self._left = out
+        self._note_errors()
         if out:
             self.changes.debounce.wake()
+
+    def _note_errors(self) -> None:
+        """Note the gangs that are set aside, and those that are not any more."""
+        before, now = self._set_aside, dict[GangId, str]()
+        for gang_id, error in self.machine.errors():
+            gang = self.reader.known.get(gang_id)
+            now[gang_id] = f"{gang.namespace}/{gang.name}" if gang is not None else str(gang_id)
+            if self.errors.of(ObjectKind.GANG).get(now[gang_id]) != error.reason:
+                self.errors.note(ObjectKind.GANG, now[gang_id], error)
+        for gang_id in before.keys() - now.keys():
+            self.errors.note(ObjectKind.GANG, before[gang_id], None)
+        self._set_aside = now
 
     def _observed(self, gang_id: GangId) -> Event:
         gang, before = self.reader.build(gang_id), self.reader.known.get(gang_id)
         if gang is None:
             return self._vanished(gang_id)
+        if isinstance(gang, ObjectError):
+            return self._unreadable(gang_id, gang)
+        self.status.note_doubts.look(gang, before)
         if before is not None:
             self.metrics.count_bound(before, gang)
         self.reader.known[gang_id] = gang
@@ -212,6 +241,12 @@ class Nomination:
         if not any(member.gated for member in gang.members):
             self.changes.queues.release(gang_id)
         return Observed(gang)
+
+    def _unreadable(self, gang_id: GangId, error: ObjectError) -> Unreadable:
+        """Return the event that sets a gang aside."""
+        gang = self.reader.known[gang_id] = self.reader.outline(gang_id)
+        self.changes.inflight.read(gang)
+        return Unreadable(gang, error)
 
     def _vanished(self, gang_id: GangId) -> Vanished:
         """Forget a gang without pods; return the event for the machine."""
@@ -232,9 +267,9 @@ class Nomination:
         for each in instructions:
             match each:
                 case Place():
-                    answers.append(self._place(each))
+                    answers.append(self._answered(each.id, partial(self._place, each)))
                 case Check():
-                    answers.append(self._check(each))
+                    answers.append(self._answered(each.id, partial(self._check, each)))
                 case Release():
                     self.answers.release(each.hold)
                     self.changes.mark(each.id)
@@ -243,12 +278,25 @@ class Nomination:
                 case UnlabelNodes():
                     self.writes.label(each.id, dict.fromkeys(each.nodes))
                 case ReportStatus():
-                    self._report(each)
+                    self._note(each.id, attempt(partial(self._report, each)))
                 case _:
                     of_pods.append(each)
-        if of_pods:
-            self.writes.write_pods(of_pods)
+        for gang_id, of_gang in groupby(of_pods, key=attrgetter("id")):
+            written = attempt(partial(self.writes.write_pods, tuple(of_gang)))
+            if isinstance(written, ObjectError):
+                answers.append(self._unreadable(gang_id, written))
         return answers
+
+    def _answered(self, gang_id: GangId, answer: Callable[[], Event]) -> Event:
+        """Return the answer to a question of one gang; that it is set aside if that raised."""
+        found = attempt(answer)
+        return self._unreadable(gang_id, found) if isinstance(found, ObjectError) else found
+
+    def _note(self, gang_id: GangId, found: object) -> None:
+        """Note the error of a step for a gang that goes on without its result."""
+        gang = self.reader.known.get(gang_id)
+        if isinstance(found, ObjectError) and gang is not None:
+            self.errors.note(ObjectKind.GANG, f"{gang.namespace}/{gang.name}", found)
 
     def _report(self, asked: ReportStatus) -> None:
         if (gang := self.reader.known.get(asked.id)) is not None:

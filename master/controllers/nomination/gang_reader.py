@@ -1,9 +1,10 @@
 """Builds gangs from the newest versions of their pods, and keeps the last build of each."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from master.controllers.nomination.evictable import evictable_pods
-from master.controllers.nomination.gangs.builder import build_gang
+from master.controllers.nomination.gangs.builder import build_gang, outline_gang
 from master.controllers.nomination.gangs.context import GangContext
 from master.controllers.nomination.gangs.ranks import first_of
 from master.controllers.nomination.gangs.start_conditions import asked_gpus, awaited_quota
@@ -14,9 +15,10 @@ from master.controllers.nomination.sources import Sources
 from master.kube.gang_pod import GangPod
 from master.kube.objects import OwnerReference
 from topo.gangs.decisions.eviction import Evictable
-from topo.gangs.machine.gang import Gang, GangId
+from topo.gangs.machine.gang import Gang, GangId, PodUid
 from topo.gangs.machine.instructions import Check, Place
 from topo.gangs.status import Transition
+from topo.model.isolation import ObjectError, attempt
 
 
 class GangReader:
@@ -35,15 +37,26 @@ class GangReader:
         found = [known.get(key) for key in self._index.pods(gang_id)]
         return [pod for pod in found if isinstance(pod, GangPod)]
 
-    def gated_pods(self, gang_id: str) -> list[GangPod]:
+    def pods_by_uid(self, gang_id: GangId) -> dict[PodUid, GangPod]:
+        """Return the pods of a gang by uid, in their newest versions."""
+        return {PodUid(pod.metadata.uid): pod for pod in self.pods(gang_id)}
+
+    def gated_pods(self, gang_id: GangId) -> list[GangPod]:
         """Return the pods of a gang that have our gate, by rank."""
-        gated = (pod for pod in self.pods(GangId(gang_id)) if pod.gated)
+        gated = (pod for pod in self.pods(gang_id) if pod.gated)
         return sorted(gated, key=lambda pod: pod.rank)
 
-    def build(self, gang_id: GangId) -> Gang | None:
-        """Return the current gang; None if it has no pods. O(pods)."""
+    def build(self, gang_id: GangId) -> Gang | ObjectError | None:
+        """Return the current gang, or the error that reading it raised; None if it has no pods.
+
+        O(pods).
+        """
         pods = self.pods(gang_id)
-        return build_gang(gang_id, pods, self._context) if pods else None
+        return attempt(partial(build_gang, gang_id, pods, self._context)) if pods else None
+
+    def outline(self, gang_id: GangId) -> Gang:
+        """Return a gang with pods as far as it can always be read. O(pods)."""
+        return outline_gang(gang_id, self.pods(gang_id), self._context)
 
     def awaits(self, gang_id: GangId) -> str:
         """Return why Volcano does not admit a gang now; empty for a gang that may start."""
@@ -52,9 +65,9 @@ class GangReader:
         return missing.text if missing is not None else ""
 
     def build_all(self) -> Iterator[Gang]:
-        """Yield all current gangs; O(pods)."""
+        """Yield all current gangs that can be read; O(pods)."""
         for gang_id in self._index.gangs():
-            if (gang := self.build(gang_id)) is not None:
+            if isinstance(gang := self.build(gang_id), Gang):
                 yield gang
 
     def gated(self) -> Iterator[GangId]:

@@ -238,6 +238,7 @@ export const ENGLISH = {
   "state_never-fits": "never fits",
   "state_no-groups": "no group is known",
   "state_no-labels": "no node has its label",
+  state_unreadable: "planning it failed; its gates open after the gate timeout",
   state_behind: "room is kept for another",
   state_placed: "placed",
   state_opened: "being bound",

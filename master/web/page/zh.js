@@ -236,6 +236,7 @@ export const CHINESE = {
   "state_never-fits": "永远放不下",
   "state_no-groups": "没有已知的组",
   "state_no-labels": "没有节点带有它的标签",
+  state_unreadable: "规划出错，门控超时后放行",
   state_behind: "空间为他人保留",
   state_placed: "已放置",
   state_opened: "正在绑定",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from topo.gangs.machine.gang import Gang, GangId
 from topo.model.ids import NodeName
+from topo.model.isolation import ObjectError
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import PlacementMode
 
@@ -14,6 +15,17 @@ class Observed:
     """The gang as it is in the cluster now. Of several observations in one step the last counts."""
 
     gang: Gang
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A step for the gang outside of the machine raised an error: its reading, or an answer.
+
+    `gang` is as much of it as could be read: its pods, at least.
+    """
+
+    gang: Gang
+    error: ObjectError
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +131,14 @@ class WriteRefused:
     version: str = ""
 
 
-Event = Observed | Vanished | Leading | Planned | Refused | Checked | CapacityChanged | WriteRefused
+Event = (
+    Observed
+    | Unreadable
+    | Vanished
+    | Leading
+    | Planned
+    | Refused
+    | Checked
+    | CapacityChanged
+    | WriteRefused
+)

@@ -9,6 +9,10 @@ which gang is next, `record` holds the facts about one gang.
 
 Nothing here reads a clock: the same events at the same times give the same instructions.
 
+An error that a step of one gang raises is that gang's (`unreadable`): it is set aside, and the
+others go on in the same step. What all gangs share, such as the queue, is not repaired: an error
+there passes, and the process ends.
+
 Example: a gang of two pods that selects nodes by the label of its hold.
     Leading, Observed(2 pods, gated)      Place 1
     Planned(1, n0 n1, hold h)             LabelNodes n0 n1; Nominate p0 n0, p1 n1; report placed
@@ -23,6 +27,7 @@ Example: a gang of two pods that selects nodes by the label of its hold.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from topo.gangs.machine.deadlines import Deadlines, due_times
@@ -40,10 +45,12 @@ from topo.gangs.machine.events import (
     Observed,
     Planned,
     Refused,
+    Unreadable,
     Vanished,
     WriteRefused,
 )
-from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.gang import Gang, GangId
+from topo.gangs.machine.gangs_state import GangsState
 from topo.gangs.machine.instructions import Instruction, Release, ReportStatus
 from topo.gangs.machine.invariants import invariants
 from topo.gangs.machine.pending_queue import PendingQueue, QueueTurn
@@ -64,7 +71,6 @@ from topo.gangs.machine.planned_nodes import PlannedNodes
 from topo.gangs.machine.pod_notes import plan_notes
 from topo.gangs.machine.record import (
     DeletedGang,
-    GangsState,
     Key,
     PendingPlacement,
     PendingWrite,
@@ -80,10 +86,12 @@ from topo.gangs.machine.record import (
 from topo.gangs.machine.settings import BY_DEFAULT, GangSettings
 from topo.gangs.machine.status import state_of, status_of
 from topo.gangs.machine.unbound_pods import follow_unbound_pods
+from topo.gangs.machine.unreadable import SetAside, set_aside_writes
 from topo.gangs.machine.write_order import next_writes, progress_of
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.errors import require
+from topo.model.isolation import ObjectError, attempt
 from topo.placement.job.request import PlacementMode
 
 
@@ -95,6 +103,10 @@ class Gangs:
         self._leading = False
         self._records: dict[GangId, Record] = {}
         self._gone: dict[GangId, DeletedGang] = {}
+        self._set_aside: dict[GangId, SetAside] = {}
+        """Gangs that a step raised an error for; none of them has a record."""
+        self._failed_since_s: dict[GangId, float] = {}
+        """Since when gangs cannot be read, until they could be and nothing of them is pending."""
         self._queue = PendingQueue(settings.order)
         self._turn: GangId | None = None
         """The gang of the queue whose placement is requested."""
@@ -121,7 +133,8 @@ class Gangs:
         """Return the status of a gang, None for one that is not known; O(gangs)."""
         record = self._records.get(gang_id)
         if record is None:
-            return None
+            aside = self._set_aside.get(gang_id)
+            return aside.status if aside is not None else None
         return status_of(record, self._queue, self._queue.ahead(gang_id))
 
     def statuses(self) -> Iterator[tuple[GangId, GangStatus]]:
@@ -129,6 +142,13 @@ class Gangs:
         ahead = {each: number for number, each in enumerate(self._queue.in_turn())}
         for gang_id, record in self._records.items():
             yield gang_id, status_of(record, self._queue, ahead.get(gang_id))
+        for gang_id, aside in self._set_aside.items():
+            yield gang_id, aside.status
+
+    def errors(self) -> Iterator[tuple[GangId, ObjectError]]:
+        """Yield the gangs that are set aside, and the error of each."""
+        for gang_id, aside in self._set_aside.items():
+            yield gang_id, aside.error
 
     def state(self) -> GangsState:
         """Return everything that the machine knows as a value; O(gangs)."""
@@ -136,6 +156,7 @@ class Gangs:
             self._leading,
             tuple(self._records.values()),
             tuple(self._gone.values()),
+            tuple(self._set_aside.values()),
             self._turn,
             self._queue.head,
             self._queue.kept,
@@ -151,36 +172,68 @@ class Gangs:
         gangs) for the queue, O(distinct requests) if there is more room.
         """
         for gang_id in self._reminders.take(now_s):
-            if gang_id in self._records or gang_id in self._gone:
+            if any(gang_id in known for known in (self._records, self._gone, self._set_aside)):
                 self._touched[gang_id] = None
         out: list[Instruction] = []
         for event in events:
             out += self._HANDLERS[type(event)](self, event, now_s)
         if self._leading:
-            for gang_id in self._touched:
-                out += self._settle(gang_id, now_s)
-            self._touched.clear()
+            out += self._settle_touched(now_s)
             for gang_id in self._queue.take_elastic():
                 self._stranded[gang_id] = None
-                self._store(with_refusal_of_all(self._records[gang_id]))
-                out += self._settle(gang_id, now_s)
+                self._put(with_refusal_of_all(self._records[gang_id]))
+            out += self._settle_touched(now_s)
             out += self._ask_for_next(now_s)
-            out += self._report_rest()
+            out += self._report_rest(now_s)
+            out += self._settle_touched(now_s)  # those that were set aside meanwhile
         return tuple(out)
 
-    def _observed(self, event: Observed, _now_s: float) -> Iterable[Instruction]:
+    def _settle_touched(self, now_s: float) -> Iterator[Instruction]:
+        """Yield the instructions that the touched gangs need now; an error is its gang's."""
+        while self._touched:
+            gang_id = next(iter(self._touched))
+            del self._touched[gang_id]
+            record = self._records.get(gang_id)
+            if record is None:
+                yield from self._settle_remains(gang_id, now_s)
+                continue
+            found = attempt(partial(self._settle, record, now_s))
+            if isinstance(found, ObjectError):
+                self._put_aside(record.gang, found, now_s)
+            else:
+                yield from found
+
+    def _observed(self, event: Observed, now_s: float) -> Iterable[Instruction]:
         gang = event.gang
-        record = self._records.get(gang.id)
         self._gone.pop(gang.id, None)
-        if record is None:
-            self._put(restore_record(gang))
+        aside = self._set_aside.get(gang.id)
+        if aside is not None and aside.gang == gang:
+            return ()  # what failed would fail again
+        found = attempt(partial(self._read, gang))
+        if isinstance(found, ObjectError):
+            self._put_aside(gang, found, now_s)
         else:
-            given = unfinished_writes(record.given, gang)
-            self._put(update_record(replace(record, given=given), gang))
+            self._set_aside.pop(gang.id, None)
+            self._put(found)
+        return ()
+
+    def _read(self, gang: Gang) -> Record:
+        """Return the record of a gang as it is now."""
+        record = self._records.get(gang.id)
+        if record is None:
+            return restore_record(gang)
+        given = unfinished_writes(record.given, gang)
+        return update_record(replace(record, given=given), gang)
+
+    def _unreadable(self, event: Unreadable, now_s: float) -> Iterable[Instruction]:
+        self._gone.pop(event.gang.id, None)
+        self._put_aside(event.gang, event.error, now_s)
         return ()
 
     def _vanished(self, event: Vanished, _now_s: float) -> Iterable[Instruction]:
         record, gone = self._records.get(event.id), self._gone.get(event.id)
+        self._set_aside.pop(event.id, None)
+        self._failed_since_s.pop(event.id, None)
         if record is not None:
             self._forget(record)
         self._gone[event.id] = DeletedGang(event, gone.given if gone is not None else {})
@@ -189,15 +242,23 @@ class Gangs:
 
     def _took_over(self, _event: Leading, _now_s: float) -> Iterable[Instruction]:
         self._leading = True
-        self._touched |= dict.fromkeys((*self._records, *self._gone))
+        self._touched |= dict.fromkeys((*self._records, *self._gone, *self._set_aside))
         return ()
 
-    def _planned(self, event: Planned, _now_s: float) -> Iterable[Instruction]:
+    def _planned(self, event: Planned, now_s: float) -> Iterable[Instruction]:
         record = self._answered(event)
         if record is None:
             known = self._records.get(event.id)
             in_use = known is not None and event.hold in holds_of(known.waiting_pods())
             return () if in_use else (Release(event.id, event.hold),)
+        found = attempt(partial(self._take_plan, record, event))
+        if isinstance(found, ObjectError):
+            self._put_aside(record.gang, found, now_s)
+            return (Release(event.id, event.hold),)
+        return found
+
+    def _take_plan(self, record: Record, event: Planned) -> Iterable[Instruction]:
+        """Store the record with the plan that answers its request; return what to release."""
         asked = record.asked
         assert asked is not None, "it was answered"  # noqa: S101 - for the type checker
         may_split = asked.place.request.mode is PlacementMode.PREFERRED
@@ -286,6 +347,7 @@ class Gangs:
 
     _HANDLERS: Mapping[type, Callable[..., Iterable[Instruction]]] = {
         Observed: _observed,
+        Unreadable: _unreadable,
         Vanished: _vanished,
         Leading: _took_over,
         Planned: _planned,
@@ -297,13 +359,9 @@ class Gangs:
 
     # Decisions
 
-    def _settle(self, gang_id: GangId, now_s: float) -> list[Instruction]:
+    def _settle(self, record: Record, now_s: float) -> list[Instruction]:
         """Return the instructions that one gang needs now."""
-        if gang_id in self._gone:
-            return self._settle_gone(self._gone[gang_id], now_s)
-        if gang_id not in self._records:
-            return []
-        record = follow_unbound_pods(self._records[gang_id], now_s, self._settings)
+        record = follow_unbound_pods(record, now_s, self._settings)
         if is_out_of_moves(record):
             record = drop_lost_places(record)
         need = placement_need(record)
@@ -320,7 +378,16 @@ class Gangs:
         record, reports = self._reporting(replace(record, given=kept), need)
         self._store(record)
         self._remind(record, now_s)
+        if record.asked is None:
+            self._failed_since_s.pop(record.gang.id, None)
         return [*asked, *writes, *([check] if check is not None else []), *reports]
+
+    def _settle_remains(self, gang_id: GangId, now_s: float) -> list[Instruction]:
+        """Return the writes for a gang that is not planned: its job is gone, or it is set aside."""
+        if (gone := self._gone.get(gang_id)) is not None:
+            return self._settle_gone(gone, now_s)
+        aside = self._set_aside.get(gang_id)
+        return self._settle_aside(aside, now_s) if aside is not None else []
 
     def _settle_gone(self, gone: DeletedGang, now_s: float) -> list[Instruction]:
         """Return the writes that remove the remains of a gang whose job is gone."""
@@ -336,6 +403,34 @@ class Gangs:
         due_s = min(each.until_s for each in kept.values())
         self._reminders.put(left.id, due_s, now_s)
         return writes
+
+    def _settle_aside(self, aside: SetAside, now_s: float) -> list[Instruction]:
+        """Return the writes for a gang that is set aside, and the report of its state."""
+        gang_id = aside.gang.id
+        given = unfinished_writes(aside.given, aside.gang)
+        pending, late_s = unexpired_writes(given, now_s), now_s + self._settings.given_s
+        opens_s = aside.since_s + self._settings.gate_s if self._settings.gate_s else None
+        want = set_aside_writes(aside, opens=opens_s is not None and now_s >= opens_s)
+        writes, kept = issue_writes(given, want, pending=pending, late_s=late_s)
+        report = ReportStatus(gang_id, aside.status.state, aside.status.text)
+        reports = [] if aside.is_reported else [report]
+        self._set_aside[gang_id] = replace(aside, given=kept, is_reported=True)
+        times = [*(each.until_s for each in kept.values()), *([opens_s] if opens_s else [])]
+        if (due_s := min((each for each in times if each > now_s), default=None)) is not None:
+            self._reminders.put(gang_id, due_s, now_s)
+        return [*writes, *reports]
+
+    def _put_aside(self, gang: Gang, error: ObjectError, now_s: float) -> None:
+        """Set a gang aside for an error: nothing is planned for it before it is another one."""
+        before, record = self._set_aside.get(gang.id), self._records.get(gang.id)
+        given = before.given if before is not None else {}
+        if record is not None:
+            given = record.given
+            self._forget(record)
+        is_reported = before is not None and before.is_reported and before.error == error
+        since_s = self._failed_since_s.setdefault(gang.id, now_s)
+        self._set_aside[gang.id] = SetAside(gang, error, since_s, given, is_reported=is_reported)
+        self._touched[gang.id] = None
 
     def _asking(
         self, record: Record, need: Need, now_s: float
@@ -377,9 +472,15 @@ class Gangs:
 
     def _ask_for_next(self, now_s: float) -> Iterator[Instruction]:
         """Yield the request of the gang that is next in the queue, unless one is pending."""
-        turn = self._queue.next() if self._turn is None else None
-        if turn is None:
-            return
+        while self._turn is None and (turn := self._queue.next()) is not None:
+            found = attempt(partial(self._ask_in_turn, turn, now_s))
+            if not isinstance(found, ObjectError):
+                yield found
+                return
+            self._put_aside(self._records[turn.id].gang, found, now_s)
+
+    def _ask_in_turn(self, turn: QueueTurn, now_s: float) -> Instruction:
+        """Return the request of the gang whose turn it is, and note that it is pending."""
         record = self._records[turn.id]
         need = placement_need(record)
         is_due = isinstance(need, PlacementNeed)
@@ -387,10 +488,10 @@ class Gangs:
         assert isinstance(need, PlacementNeed)  # noqa: S101 - for the type checker
         asked = self._ask(record, need, now_s, turn)
         record = replace(record, asked=asked)
-        self._turn = turn.id
         self._store(record)
         self._remind(record, now_s)
-        yield asked.place
+        self._turn = turn.id
+        return asked.place
 
     def _reporting(self, record: Record, need: Need) -> tuple[Record, tuple[Instruction, ...]]:
         """Return the record with its state marked as reported, and the report if it has changed.
@@ -407,17 +508,25 @@ class Gangs:
             return record, ()
         return replace(record, reported=found), (ReportStatus(record.gang.id, *found),)
 
-    def _report_rest(self) -> Iterator[Instruction]:
+    def _report_rest(self, now_s: float) -> Iterator[Instruction]:
         """Report the gangs that were not next in this step, once no placement is pending."""
         if self._turn is not None:
             return
         unreported, self._unreported = self._unreported, {}
         for gang_id in unreported:
-            if gang_id in self._records:
-                record = self._records[gang_id]
-                record, reports = self._reporting(record, placement_need(record))
-                self._store(record)
-                yield from reports
+            if gang_id not in self._records:
+                continue
+            record = self._records[gang_id]
+            found = attempt(partial(self._report_state, record))
+            if isinstance(found, ObjectError):
+                self._put_aside(record.gang, found, now_s)
+                continue
+            record, reports = found
+            self._store(record)
+            yield from reports
+
+    def _report_state(self, record: Record) -> tuple[Record, tuple[Instruction, ...]]:
+        return self._reporting(record, placement_need(record))
 
     # Checks
 
@@ -438,6 +547,8 @@ class Gangs:
         indexed = self._planned_nodes.matches(records.values())
         yield not indexed, "the index of gangs by node names others"
         yield not records.keys().isdisjoint(self._gone), "a gang is there and gone"
+        there = records.keys() | self._gone.keys()
+        yield not there.isdisjoint(self._set_aside), "a gang that is set aside is planned, too"
         yield self._turn is not None and records[self._turn].asked is None, "nothing is asked"
         yield not self._stranded.keys() <= records.keys(), "a gang that is gone waits for room"
         if not self._leading:

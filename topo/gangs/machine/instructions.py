@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from topo.gangs.machine.gang import GangId, Member, Note, Selection
 from topo.model.conditions.gang_states import GangState
+from topo.model.errors import require
 from topo.model.ids import NodeName
 from topo.model.pod_requests import Amounts
 from topo.placement.booking.holds import HoldId
@@ -27,6 +28,8 @@ class Occupied(NamedTuple):
 class Place:
     """Find nodes for the pods of `wanted`, in rank order, and hold them: `Planned` or `Refused`.
 
+    Each of these pods has a rank of its own below `request.pods`, so that no group of them is
+    larger than a group of the job.
     `kept` are the gang's pods that stay where they are, as (rank, node): a wanted pod of a group
     with such pods goes to that group's domain. GPUs that the wanted pods already take, and the
     holds of `replaced`, count as free and are released together with the new booking; on a refusal
@@ -61,6 +64,13 @@ class Place:
     spoken_for: tuple[NodeName, ...] = ()
     mixed: bool = False
     occupied: tuple[Occupied, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise `BrokenInvariantError` unless each wanted pod has a rank of its own in the job."""
+        ranks = {pod.rank for pod in self.wanted}
+        require(len(ranks) == len(self.wanted), f"gangs: two pods of {self.id} want one rank")
+        within = not ranks or 0 <= min(ranks) <= max(ranks) < self.request.pods
+        require(within, f"gangs: a pod of {self.id} wants a rank that its job has not")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

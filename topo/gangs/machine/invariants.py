@@ -22,6 +22,7 @@ def invariants(record: Record) -> Iterator[tuple[bool, str]]:
     live = {member.uid: member for member in gang.members if member.live}
     waiting = list(record.waiting_pods())
     yield not plan.keys() <= live.keys(), "a pod that is gone has a place"
+    yield not record.surplus.isdisjoint(plan), "a pod without a rank of its own has a place"
     groups = {uid: gang.group_of(live[uid].rank) for uid in plan}
     yield groups != {uid: note.group for uid, note in plan.items()}, "a note names another group"
     selections = {note.selection for _, note in waiting}

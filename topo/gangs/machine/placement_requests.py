@@ -319,9 +319,10 @@ def _find_blocker(record: Record) -> Blocker | None:
     gated = [member for member in live if member.gated and member.fixed is None]
     gated += (member for member in gang.choosers if member.waits and member.gated)
     foreign = [member.name for member in gated if member.other_gates]
-    ranks = Counter(member.rank for member in live)
+    ranks = {member.rank for member in live}
     expected = range(gang.request.pods)
-    if twice := [rank for rank, pods in ranks.items() if pods > 1 or rank not in expected]:
+    if record.surplus:
+        twice = {m.rank for m in live if m.uid in record.surplus}
         names = [member.name for member in live if member.rank in twice][:_SHOWN]
         text = f"pods {', '.join(names)} have ranks that others have or that the gang has not"
         return Blocker(GangState.PODS_MISSING, text)
@@ -361,6 +362,7 @@ def _displaced_pods(record: Record) -> list[Member]:
         member
         for member in record.gang.members
         if member.waits
+        and member.uid not in record.surplus
         and (
             ((member.opened and bool(member.selection)) or member.uid in bypassed)
             if (note := plan.get(member.uid)) is None
@@ -379,6 +381,7 @@ def _unplaced_pods(record: Record) -> list[Member]:
         and (member.gated or member.uid in bypassed)
         and member.fixed is None
         and member.uid not in record.plan
+        and member.uid not in record.surplus
     ]
 
 
@@ -403,7 +406,7 @@ def _new_pods(record: Record) -> tuple[list[Member], list[Member]]:
 
 def _kept_node(record: Record, member: Member) -> NodeName | None:
     """Return the node that a pod keeps, bound or planned; None if it has none or lost it."""
-    if not member.live:
+    if not member.live or member.uid in record.surplus:
         return None
     if member.node is not None:
         return member.node
@@ -429,6 +432,7 @@ def _unbound_pods(record: Record) -> tuple[Member, ...]:
         member
         for member in record.gang.members
         if member.waits
+        and member.uid not in record.surplus
         and (member.uid in record.plan or bool(member.selection) or member.uid in unplaced)
     )
 

@@ -4,8 +4,9 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from topo.gangs.machine.claims import note_doubt, surplus_pods
 from topo.gangs.machine.events import Checked, Vanished
-from topo.gangs.machine.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
+from topo.gangs.machine.gang import Binding, Gang, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import Instruction, Place
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
@@ -86,6 +87,7 @@ class DeletedGang:
 class Record:
     """One gang. `plan` has the notes of its live pods, bound ones included.
 
+    `surplus` are live pods without a rank of their own (`surplus_pods`): they have no places.
     `asked` is the placement that is requested. `no_room` are refused requests that are not repeated
     before there is more room. `check` is the number of the pending check. `checked`: the planned
     nodes were seen free since the last change; `lost` are the nodes that were not, with the reason.
@@ -99,6 +101,7 @@ class Record:
     """
 
     gang: Gang
+    surplus: frozenset[PodUid] = frozenset()
     plan: Mapping[PodUid, Note] = field(default_factory=dict)
     asked: PendingPlacement | None = None
     no_room: Refusals | None = None
@@ -200,19 +203,6 @@ class Record:
         return values
 
 
-@dataclass(frozen=True, slots=True)
-class GangsState:
-    """Everything that a machine of gangs knows; equal machines have equal states."""
-
-    leading: bool
-    records: tuple[Record, ...]
-    gone: tuple[DeletedGang, ...]
-    turn: GangId | None
-    head: GangId | None
-    kept: tuple[NodeName, ...]
-    stranded: tuple[GangId, ...]
-
-
 def holds_of(waiting: Iterable[tuple[Member, Note]]) -> set[HoldId]:
     """Return the holds of pods that wait; a plan over other pods has none."""
     return {note.hold for _, note in waiting if not note.over}
@@ -227,13 +217,14 @@ def update_record(record: Record, gang: Gang) -> Record:
     """
     by_rank = tuple(sorted(gang.members, key=lambda member: (member.rank, member.uid)))
     gang = replace(gang, members=by_rank)
-    live = {member.uid: member for member in by_rank if member.live}
+    surplus = surplus_pods(by_rank, gang.request.pods)
+    live = {m.uid: m for m in by_rank if m.live and m.uid not in surplus}
     plan = _hand_over(record, live)
     plan, strayed = _follow_bindings(plan, live)
     strayed = strayed or (not gang.ungated and _has_new_unplanned_binding(record, live, plan))
     checked = record.checked and plan == record.plan and not strayed
     strayed = strayed or record.strayed
-    found = replace(record, gang=gang, plan=plan, checked=checked, strayed=strayed)
+    found = replace(record, gang=gang, surplus=surplus, plan=plan, checked=checked, strayed=strayed)
     if not found.is_released:
         found = found if not found.plan or _is_complete(found) else drop_plan(found)
     else:
@@ -293,12 +284,13 @@ def restore_record(gang: Gang) -> Record:
 
     An earlier leader may have died between any two writes. If it opened a pod, the plan in the
     notes continues. If it opened none, the plan is valid only if all pods have a note and the hold
-    exists.
+    exists. Only notes count that the machine can have written (`note_doubt`).
     """
+    stated = ((m, m.note) for m in gang.members if m.live and m.note is not None)
     notes = {
-        m.uid: m.note
-        for m in gang.members
-        if m.live and m.note is not None and not m.note.withdrawn
+        member.uid: note
+        for member, note in stated
+        if not (note.withdrawn or note_doubt(gang, member, note))
     }
     found = update_record(Record(gang=replace(gang, members=()), plan=notes), gang)
     return replace(found, unproven=bool(found.waiting_pods()))

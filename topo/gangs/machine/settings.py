@@ -12,7 +12,8 @@ class GangSettings:
     A write is late after `given_s`. A refused one is issued again after `retry_s`, then after twice
     as long each time, up to `retry_ceiling_s`. After `preempt_s` in the queue a gang may be planned
     over pods of lower priority; None for never. If its scheduler refuses opened pods for `bind_s`,
-    the gang is placed elsewhere, and not on these nodes for `avoid_s`.
+    the gang is placed elsewhere, and not on these nodes for `avoid_s`. The gates of a gang that an
+    error sets aside are opened after `gate_s`; 0 for never.
     """
 
     order: QueueOrder = QueueOrder.RESERVE
@@ -22,6 +23,7 @@ class GangSettings:
     preempt_s: float | None = None
     bind_s: float = 30.0
     avoid_s: float = 300.0
+    gate_s: float = 300.0
 
     def refused_s(self, refusals: int) -> float:
         """Return how long a write waits after so many refusals of one version."""

@@ -215,6 +215,15 @@ class GangState(StrEnum):
         condition=GangCondition.WRITE_REFUSED,
         is_prompt=True,
     )
+    UNREADABLE = StateRow(
+        "unreadable",
+        "planning it raised an error, so that it is set aside; its gates are opened after the gate"
+        " timeout",
+        event="GangUnreadable",
+        event_type="Warning",
+        condition=GangCondition.UNREADABLE,
+        pod_condition=PodCondition.WAITING,
+    )
     NO_LABELS = StateRow(
         "no-labels",
         "its scheduler chooses its nodes by a label of their groups, and no node has that label",
@@ -261,4 +270,9 @@ GROUPS_IGNORED = JobEvent(
     "a native job: Volcano's scheduler is configured to ignore its groups",
     "see [TopoGroupsIgnored](operations.md#topogroupsignored)",
 )
-JOB_EVENTS = (BYPASSED_WEBHOOK, UNGROUPED, GROUPS_IGNORED)
+NOTE_IGNORED = JobEvent(
+    "GangNoteIgnored",
+    "on a pod: the placement that its annotation states was not made for it, and is not used",
+    "remove the annotation `<domain>/placement` from the template of the job: masters write it",
+)
+JOB_EVENTS = (BYPASSED_WEBHOOK, UNGROUPED, GROUPS_IGNORED, NOTE_IGNORED)

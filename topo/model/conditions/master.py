@@ -270,6 +270,13 @@ class GangCondition(Condition):
         "are held up by the API server, which refuses a write",
         "`topo why JOB` has its words: a right of the master, or a webhook of another product",
     )
+    UNREADABLE = Row(
+        "gang-unreadable",
+        "cannot be planned, since a step for them raised an error",
+        "`topo why JOB` has the error, and the log of the leader its traceback: report it. Compare"
+        " what its pods state (`<domain>/gang-*`) with its job; a job that is deleted and created"
+        " again is tried anew, and its gates are opened after --gate-timeout in any case",
+    )
     PASSED_BY = Row(
         "gang-passed-by",
         "have pods without a gate, since they bypassed the webhook",

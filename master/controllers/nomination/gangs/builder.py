@@ -75,6 +75,29 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
     )
 
 
+def outline_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -> Gang:
+    """Return as much of a gang as can always be read: its pods, labels and holds; O(pods).
+
+    For a gang whose reading raised an error: it is shown, and its gates can be opened.
+    """
+    first = min(pods, key=lambda pod: (pod.rank, pod.metadata.name))
+    kind, name = _named(first)
+    return Gang(
+        id=gang_id,
+        namespace=first.metadata.namespace,
+        name=name,
+        kind=kind,
+        binding=Binding.PIECEMEAL,
+        request=Request(pods=len(pods), gpus_per_pod=1),
+        at_least=len(pods),
+        priority=0,
+        created_s=min(pod.created_s for pod in pods) - context.ahead_s,
+        members=tuple(map(member_of, pods)),
+        labelled=context.labelled(gang_id),
+        holds=context.holds(gang_id),
+    )
+
+
 def _reservation(pods: Sequence[GangPod], context: GangContext) -> Reservation | None:
     """Return what was booked for the gang before its pods were there; None where none is asked.
 

@@ -6,6 +6,7 @@ be bound elsewhere. So the status depends on the nodes of the bound pods, not on
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from master.controllers.nomination.gangs.builder import build_gang
 from master.controllers.nomination.gangs.context import GangContext
@@ -16,9 +17,11 @@ from master.kube.gang_pod import GangPod
 from master.kube.schedulers.conditions import explanation
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, NetworkTopology, PodGroupObject
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.gangs.machine.gang import GangId
 from topo.gangs.native_status import NativeAsked, Nearness, TreeLookup, native_status
 from topo.model.conditions.gang_states import GangState
+from topo.model.isolation import ObjectError, attempt
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.view import shape_of
 
@@ -57,11 +60,13 @@ class NativePolicy:
     unheeded: Callable[[], str]
     store: StatusStore
     labelled: LabelledNodes
+    errors: ObjectErrors
 
     def all(self) -> Iterator[Shown]:
-        """Yield all gangs; O(pods)."""
+        """Yield all gangs that can be read; O(pods)."""
         for job in self.gangs.jobs():
-            if (found := self.get(GangId(job))) is not None:
+            found = attempt(partial(self.get, GangId(job)))
+            if found is not None and not isinstance(found, ObjectError):
                 yield found
 
     def get(self, gang_id: GangId) -> Shown | None:
@@ -101,13 +106,16 @@ class NativePolicy:
         Only what no scheduler tells in its own Events is announced: a split group, missing labels.
         """
         for gang_id in self.gangs.take(PODS_AT_ONCE):
-            found = self.get(gang_id)
-            if found is None:
-                self.store.forget(gang_id)
-                continue
-            gang, status = found
-            is_told = status.state in (GangState.SPLIT, GangState.NO_LABELS)
-            self.store.report(gang, status.state, status.text, announce=is_told)
+            self.errors.run(ObjectKind.GANG, str(gang_id), partial(self._report_one, gang_id))
+
+    def _report_one(self, gang_id: GangId) -> None:
+        found = self.get(gang_id)
+        if found is None:
+            self.store.forget(gang_id)
+            return
+        gang, status = found
+        is_told = status.state in (GangState.SPLIT, GangState.NO_LABELS)
+        self.store.report(gang, status.state, status.text, announce=is_told)
 
 
 def _asked(group: PodGroupObject, unheeded: str) -> NativeAsked:

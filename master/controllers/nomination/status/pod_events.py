@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from master.kube.gang_pod import GangPod
 from master.kube.objects import PODS
+from topo.gangs.machine.gang import GangId
 from topo.publish.event_series import EventRecord, EventSeries, Regarding, Reporter
 from topo.publish.node_events import EventContent
 
@@ -27,11 +28,13 @@ class _Waiting:
 class PodEvents:
     """The Events that are due. `gated_pods` returns the pods of a gang that have our gate."""
 
-    def __init__(self, reporter: Reporter, gated_pods: Callable[[str], Sequence[GangPod]]) -> None:
+    def __init__(
+        self, reporter: Reporter, gated_pods: Callable[[GangId], Sequence[GangPod]]
+    ) -> None:
         self._series, self._gated_pods = EventSeries(reporter), gated_pods
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[GangId, _Waiting] = {}
 
-    def note_waiting(self, gang_id: str, content: EventContent, now_s: float) -> None:
+    def note_waiting(self, gang_id: GangId, content: EventContent, now_s: float) -> None:
         """Note the state of a gang that waits, and its text. `now_s` is Unix time."""
         known = self._waiting.get(gang_id)
         if known is None or known.content.reason != content.reason:
@@ -39,7 +42,7 @@ class PodEvents:
         elif not known.told:
             known.content = content
 
-    def forget(self, gang_id: str) -> None:
+    def forget(self, gang_id: GangId) -> None:
         """Drop a gang that waits no more."""
         self._waiting.pop(gang_id, None)
 

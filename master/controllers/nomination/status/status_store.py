@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.status import MOST_TRANSITIONS, GangStatus, Transition
 from topo.model.conditions.gang_states import GangState
+from topo.model.isolation import ObjectError
 
 Advise = Callable[[Gang, str], Awaitable[str]]
 """Returns the smallest change that lets a gang in, given why it waits; see `advice`."""
@@ -35,7 +37,8 @@ class StatusStore:
     """The statuses by gang.
 
     `write` publishes a status. `recall` reads the last transition that an earlier leader wrote.
-    `clock` is the master's, `now` is Unix time.
+    `clock` is the master's, `now` is Unix time. `errors`: a gang whose search for a change raised
+    an error is reported without one.
     """
 
     advise: Advise
@@ -43,6 +46,7 @@ class StatusStore:
     recall: Callable[[GangId], Transition | None]
     clock: Callable[[], float]
     now: Callable[[], float]
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
     _entries: dict[GangId, _Entry] = field(default_factory=dict, init=False)
     _searches: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
@@ -122,7 +126,7 @@ class StatusStore:
             await self._search(gang, status)
 
     def end_searches(self) -> None:
-        """Remove the searches that ended. Raises the exception of a failed one."""
+        """Remove the searches that ended. Raises an error of one that is not of its gang."""
         for task in [each for each in self._searches if each.done()]:
             self._searches.discard(task)
             task.result()
@@ -134,7 +138,11 @@ class StatusStore:
         await asyncio.gather(*self._searches, return_exceptions=True)
 
     async def _write_with_advice(self, gang: Gang, status: GangStatus) -> None:
-        found = await self._search(gang, status)
+        name = f"{gang.namespace}/{gang.name}"
+        search = self._search(gang, status)
+        found = await self.errors.run_async(ObjectKind.ADVICE, name, search)
+        if isinstance(found, ObjectError):
+            found = status
         if found is not None:
             self.write(gang.id, found)
 

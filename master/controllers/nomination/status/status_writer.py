@@ -11,10 +11,12 @@ from master.kube.objects import EVENTS, PODS
 from master.kube.schema.timestamps import timestamp
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Patch, WriteTarget
+from topo.gangs.machine.gang import GangId
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import (
     BYPASSED_WEBHOOK,
     GROUPS_IGNORED,
+    NOTE_IGNORED,
     UNGROUPED,
     GangState,
     PodCondition,
@@ -40,12 +42,12 @@ class StatusWriter:
         self._writer, self._condition_type = writer, condition
         self._series, self._pod_events = EventSeries(reporter), pod_events
         self._unwritten: set[WriteTarget] = set()
-        self._waited: set[str] = set()
-        """Jobs, by uid, whose condition says that they wait."""
-        self._last: dict[tuple[str, str], tuple[EventContent, float]] = {}
-        """The Events of the last minute by uid of the job and reason, and when they were added."""
-        self._later: dict[str, tuple[Regarding, EventContent]] = {}
-        """New texts of the present state by uid of the job, to be written once it is time."""
+        self._waited: set[GangId] = set()
+        """Gangs whose condition says that they wait."""
+        self._last: dict[tuple[GangId, str], tuple[EventContent, float]] = {}
+        """The Events of the last minute by gang and reason, and when they were added."""
+        self._later: dict[GangId, tuple[Regarding, EventContent]] = {}
+        """New texts of the present state of gangs, to be written once it is time."""
         writer.listen(EVENTS_MANAGER, self._settled)
         writer.listen(CONDITION_MANAGER, lambda _: None)
 
@@ -57,24 +59,23 @@ class StatusWriter:
         row = status.state.row
         if row.event:
             content = gang_event(row.event, status.message)
-            self._add(_about(pod), content, now_s)
+            self._add(pod.gang_id, _about(pod), content, now_s)
             if row.pod_condition is PodCondition.WAITING:
-                self._pod_events.note_waiting(_about(pod).uid, content, now_s)
-        about = _about(pod).uid
+                self._pod_events.note_waiting(pod.gang_id, content, now_s)
         if row.pod_condition is not PodCondition.WAITING:
-            self._pod_events.forget(about)
+            self._pod_events.forget(pod.gang_id)
         if row.pod_condition is PodCondition.WAITING and (pod.gated or pod.other_gates):
-            self._waited.add(about)
+            self._waited.add(pod.gang_id)
             self._writer.put(self._condition(pod, status, since_s))
-        elif row.pod_condition is PodCondition.ENDED and about in self._waited:
-            self._waited.discard(about)
+        elif row.pod_condition is PodCondition.ENDED and pod.gang_id in self._waited:
+            self._waited.discard(pod.gang_id)
             self._writer.put(self._condition(pod, status, since_s))
 
-    def note_waiting(self, gang_id: str) -> None:
+    def note_waiting(self, gang_id: GangId) -> None:
         """Note that the gang waits and that its pod may have a condition from an earlier leader."""
         self._waited.add(gang_id)
 
-    def forget(self, gang_id: str) -> None:
+    def forget(self, gang_id: GangId) -> None:
         """Drop a gang that was deleted with its pods."""
         self._later.pop(gang_id, None)
         self._pod_events.forget(gang_id)
@@ -90,6 +91,11 @@ class StatusWriter:
         )
         self._series.add(_about(pod), gang_event(BYPASSED_WEBHOOK.reason, note), now_s)
 
+    def write_doubt(self, pod: GangPod, why: str, now_s: float) -> None:
+        """Write to a pod alone that its note of a placement is not used, and why."""
+        note = f"the placement that its annotation states is not used: {why}"
+        self._series.add(about_pod(pod), gang_event(NOTE_IGNORED.reason, note), now_s)
+
     def write_ungrouped(self, pod: GangPod, why: str, now_s: float) -> None:
         """Write to the pod's job why the pod has no groups."""
         note = f"no groups are planned: {why}"
@@ -103,8 +109,8 @@ class StatusWriter:
     def flush(self, now_s: float) -> None:
         """Write the Events that are due."""
         self._last = {k: each for k, each in self._last.items() if now_s - each[1] < SAME_STATE_S}
-        for about, content in tuple(self._later.values()):
-            self._add(about, content, now_s)
+        for gang_id, (about, content) in tuple(self._later.items()):
+            self._add(gang_id, about, content, now_s)
         room = min(AT_ONCE, MOST_UNWRITTEN - len(self._unwritten))
         of_jobs = list(self._series.due(now_s, room))
         for told in (*of_jobs, *self._pod_events.due(now_s, room - len(of_jobs))):
@@ -114,14 +120,14 @@ class StatusWriter:
                 Apply(target=target, manager=EVENTS_MANAGER, uid="", fields=told.fields)
             )
 
-    def _add(self, about: Regarding, content: EventContent, now_s: float) -> None:
+    def _add(self, gang_id: GangId, about: Regarding, content: EventContent, now_s: float) -> None:
         """Write an Event about a state, or keep a new text of the same state for later."""
-        self._later.pop(about.uid, None)
-        last, _ = self._last.setdefault((about.uid, content.reason), (content, now_s))
+        self._later.pop(gang_id, None)
+        last, _ = self._last.setdefault((gang_id, content.reason), (content, now_s))
         if last == content:
             self._series.add(about, content, now_s)
         else:
-            self._later[about.uid] = about, content
+            self._later[gang_id] = about, content
 
     def _settled(self, settled: Settled) -> None:
         self._unwritten.discard(settled.write.target)
