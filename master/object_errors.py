@@ -116,7 +116,7 @@ class ObjectErrors:
         if place not in self._places and len(self._places) < MOST_TRACES:
             self._places.add(place)
             said["traceback"] = error.trace
-        _log.error("an object is set aside: handling it raised an error", **said)
+        _log.error("an object is set aside", **said)
 
 
 def _text(kind: ObjectKind, known: Mapping[str, str]) -> str:

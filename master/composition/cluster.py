@@ -57,6 +57,7 @@ from master.kube.schedulers.workloads import ADMISSION_CHECKS, WORKLOADS
 from master.kube.service_accounts.token_review import TokenReviews
 from master.kube.volumes import CLAIMS, STORAGE_CLASSES, VOLUMES
 from master.kube.writing.writer import Writer, WriterMetrics
+from master.object_errors import ObjectErrors
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.device_config import DeviceConfig, config_map_scope
@@ -103,11 +104,16 @@ _LABELS = {"scheduling_groups": "scheduling-groups", "kueue_flavors": "workload-
 
 
 def build_cluster(
-    settings: MasterSettings, registry: prom.CollectorRegistry, clock: Clock, room: NodeRoom
+    settings: MasterSettings,
+    registry: prom.CollectorRegistry,
+    clock: Clock,
+    *,
+    room: NodeRoom,
+    errors: ObjectErrors,
 ) -> Cluster | None:
     """Return the parts, not opened yet; None for a master without Kubernetes.
 
-    `room` is told of the pods that take no cards.
+    `room` is told of the pods that take no cards, `errors` of the objects that cannot be read.
 
     Reads the disk to find out whether this is a pod. Raises `BadInputError`.
     """
@@ -119,7 +125,7 @@ def build_cluster(
     gang_rate = RequestRate(GANG_RATE * qps, GANG_RATE * burst, clock).take
     metrics, written = KubeMetrics(registry), WriterMetrics(registry)
     client = KubeClient(config, rate=rate, observe=metrics.count_request, clock=clock)
-    follow: _Follow = partial(Reflector, client, metrics=metrics, clock=clock)
+    follow: _Follow = partial(Reflector, client, metrics=metrics, clock=clock, errors=errors)
     of = {name: follow(each, label=_LABELS.get(name, "")) for name, each in _FOLLOWED.items()}
     pods, ended_pods = _pods(follow, settings, room)
     return Cluster(

@@ -111,7 +111,9 @@ def build_service(
 def _parts(core: Core) -> _Parts:
     """Return the parts that see Kubernetes or other masters; each uses those before it."""
     bookings = core.placements.state
-    cluster = build_cluster(core.settings, core.registry, core.clock, bookings.room)
+    cluster = build_cluster(
+        core.settings, core.registry, core.clock, room=bookings.room, errors=core.object_errors
+    )
     capacity = cluster_capacity(cluster, bookings)
     replicas = build_replicated(core, cluster)
     availability = build_availability(core, replicas, cluster, capacity)

@@ -1,6 +1,7 @@
 """Decodes answers of the API server to slim objects: one object, a page of a list, a watch event.
 
-An object of a list or watch that cannot be read is reported by its key; the others are decoded.
+An object of a list or watch that cannot be read is reported by its key; the others are decoded. So
+is one whose reading raises an error of this program.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ import orjson
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from master.kube.errors import Failure, KubeError, StatusObject
+from master.kube.json_depth import cut_depth
 from master.kube.objects import Key, KubeObject, Resource
+from topo.model.isolation import ObjectError, caught
 
 T = TypeVar("T", bound=KubeObject)
 T_item = TypeVar("T_item")
@@ -23,11 +26,15 @@ Happening = Literal["ADDED", "MODIFIED", "DELETED"]
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object that exists but does not have the shape of its resource."""
+    """An object that exists but does not have the shape of its resource.
+
+    `error` is there if reading it raised one that says nothing of its shape.
+    """
 
     key: Key
     version: str
     why: str
+    error: ObjectError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +114,18 @@ class Decoder(Generic[T]):
         try:
             found = self._list.validate_json(body)
         except ValidationError as error:
-            return self._page_by_one(body, error)
+            return self._page_by_one(body, _why(error))
+        except Exception as error:  # noqa: BLE001 - an error of one object
+            return self._page_by_one(body, caught(error).reason)
         self._check(found)
         return DecodedPage(found.metadata.version, found.metadata.token, tuple(found.items or ()))
 
-    def _page_by_one(self, body: bytes, error: ValidationError) -> DecodedPage[T]:
+    def _page_by_one(self, body: bytes, why: str) -> DecodedPage[T]:
         """Decode the page object by object, because at least one object cannot be read."""
         try:
-            found = self._raw_list.validate_json(body)
+            found = self._raw_list.validate_json(cut_depth(body))
         except ValidationError:
-            raise malformed(f"the list cannot be read: {_why(error)}") from None
+            raise malformed(f"the list cannot be read: {why}") from None
         self._check(found)
         read = [self._one(item) for item in found.items or ()]
         return DecodedPage(
@@ -136,18 +145,20 @@ class Decoder(Generic[T]):
         try:
             event = self._event.validate_json(line)
         except ValidationError as error:
-            return self._odd_event(line, error)
+            return self._odd_event(line, _why(error))
+        except Exception as error:  # noqa: BLE001 - an error of this object
+            return self._odd_event(line, caught(error).reason)
         if isinstance(event, _Failed):
             raise event.object.error()
         if isinstance(event, _Marked):
             return Bookmark(event.object.metadata.version)
         return Happened(event.type, event.object)
 
-    def _odd_event(self, line: bytes, error: ValidationError) -> Happened[T]:
+    def _odd_event(self, line: bytes, why: str) -> Happened[T]:
         try:
-            event = self._raw_event.validate_python(orjson.loads(line))
+            event = self._raw_event.validate_python(orjson.loads(cut_depth(line)))
         except ValueError:
-            raise malformed(f"a line of the watch cannot be read: {_why(error)}") from None
+            raise malformed(f"a line of the watch cannot be read: {why}") from None
         one = self._one(event.object)
         if isinstance(one, Unreadable) and not one.version:
             raise malformed(f"a line of the watch cannot be read: {one.why}")
@@ -157,11 +168,19 @@ class Decoder(Generic[T]):
         try:
             return self._object.validate_python(item)
         except ValidationError as error:
-            try:
-                known = _Any.model_validate(item).metadata
-            except ValidationError:
-                known = _Versioned()
-            return Unreadable((known.namespace, known.name), known.version, _why(error))
+            return unreadable(item, _why(error))
+        except Exception as error:  # noqa: BLE001 - an error of this object
+            found = caught(error)
+            return unreadable(item, f"reading it raised an error at {found.place}", found)
+
+
+def unreadable(item: object, why: str, error: ObjectError | None = None) -> Unreadable:
+    """Return an object of a list or watch as one that cannot be read."""
+    try:
+        known = _Any.model_validate(item).metadata
+    except ValidationError:
+        known = _Versioned()
+    return Unreadable((known.namespace, known.name), known.version, why, error)
 
 
 def decode(model: type[M], body: bytes) -> M:

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
@@ -22,6 +23,8 @@ from master.kube.list_watch_state import ListPage, ListWatchState, Watch
 from master.kube.metrics import ENDED, KubeMetrics
 from master.kube.objects import Key, KubeObject, Resource, collection_path, key_of
 from master.kube.reading import LIST_S, page_call
+from master.object_errors import ObjectErrors, ObjectKind
+from topo.model.isolation import ObjectError, attempt, caught
 
 T = TypeVar("T", bound=KubeObject)
 T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
@@ -130,9 +133,13 @@ class Reflector(Generic[T]):
     """What it is called in metrics and messages, where the plural of the resource is taken."""
     clock: Callable[[], float] = time.monotonic
     rng: random.Random = field(default_factory=random.Random)
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
+    """Takes the objects that cannot be read, and those for which a listener raised an error."""
     _objects: dict[Key, T] = field(default_factory=dict)
     _gathered: _Gathered[T] = field(default_factory=_Gathered)
     _unreadable: dict[Key, str] = field(default_factory=dict)
+    _unhandled: set[Key] = field(default_factory=set)
+    """Objects for which a listener raised an error."""
     _listeners: list[Listener[T]] = field(default_factory=list)
     synced: bool = False
     """Whether all objects were listed once."""
@@ -176,7 +183,7 @@ class Reflector(Generic[T]):
         """Call the listener with each change from now on, and at once with the listed objects."""
         self._listeners.append(listener)
         if self.synced:
-            listener(Listed(self.objects))
+            self._tell_list(listener, {})
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -266,30 +273,45 @@ class Reflector(Generic[T]):
 
     def _collect(self, page: DecodedPage[T]) -> None:
         """Compare a page with the known objects; comparing all at the end would block the loop."""
+        unreadable = list(page.unreadable)
         for each in page.objects:
-            key = key_of(each.metadata)
-            if self.scope.keep(each):
-                self._gathered.objects[key] = each
-                self._gathered.differs |= self._objects.get(key) != each
-            elif self.scope.dropped is not None:
-                self.scope.dropped.gather(each)
-        for unreadable in page.unreadable:
-            self._log_unreadable(unreadable)
-            self._gathered.unreadable[unreadable.key] = unreadable.why
-            if (known := self._objects.get(unreadable.key)) is not None:
-                self._gathered.objects[unreadable.key] = known
+            try:
+                self._gather(each)
+            except Exception as error:  # noqa: BLE001 - an error of this object
+                unreadable.append(_unusable(each, caught(error)))
+        for found in unreadable:
+            self._set_aside(found)
+            self._gathered.unreadable[found.key] = found.why
+            if (known := self._objects.get(found.key)) is not None:
+                self._gathered.objects[found.key] = known
+
+    def _gather(self, found: T) -> None:
+        """Take up an object of a list."""
+        key = key_of(found.metadata)
+        if self.scope.keep(found):
+            self._gathered.differs |= self._objects.get(key) != found
+            self._gathered.objects[key] = found
+        elif self.scope.dropped is not None:
+            self.scope.dropped.gather(found)
 
     def _replace(self) -> None:
         """Replace the known objects by those of the complete list."""
         # Most repeated lists change nothing: listeners then need not compare everything.
         gathered, self._gathered = self._gathered, _Gathered()
         is_news = gathered.differs or len(gathered.objects) != len(self._objects) or not self.synced
-        self._objects, self._unreadable = gathered.objects, gathered.unreadable
+        before, self._objects = self._objects, gathered.objects
+        for key in self._unreadable.keys() - gathered.unreadable.keys():
+            self.errors.clear(ObjectKind.OBJECT, self._title(key))
+        self._unreadable = gathered.unreadable
         self.synced = True
         if self.scope.dropped is not None:
             self.scope.dropped.end()
         if is_news:
-            self._notify(Listed(self.objects))
+            for key in self._unhandled:
+                self.errors.clear(ObjectKind.OBJECT, self._title(key))
+            self._unhandled.clear()
+            for listener in self._listeners:
+                self._tell_list(listener, before)
 
     def _handle_line(self, line: bytes) -> None:
         """Handle one line of a watch."""
@@ -305,33 +327,44 @@ class Reflector(Generic[T]):
         if isinstance(found, Unreadable):
             self._state.event_received(found.version)
             self._apply_unreadable(event.what, found)
-        else:
-            key = key_of(found.metadata)
-            self._state.event_received(found.metadata.resource_version)
-            self._unreadable.pop(key, None)
-            is_kept = event.what != "DELETED" and self.scope.keep(found)
-            if self.scope.dropped is not None:
-                if is_kept or event.what == "DELETED":
-                    self.scope.dropped.remove(key)
-                else:
-                    self.scope.dropped.change(found)
-            if not is_kept:
-                self._forget(key, found)
+            return
+        self._state.event_received(found.metadata.resource_version)
+        try:
+            self._apply_readable(event.what, found)
+        except Exception as error:  # noqa: BLE001 - an error of this object
+            self._apply_unreadable(event.what, _unusable(found, caught(error)))
+
+    def _apply_readable(self, what: Happening, found: T) -> None:
+        key = key_of(found.metadata)
+        is_kept = what != "DELETED" and self.scope.keep(found)
+        if self.scope.dropped is not None:
+            if is_kept or what == "DELETED":
+                self.scope.dropped.remove(key)
             else:
-                is_news = self._objects.get(key) != found
-                self._objects[key] = found
-                if is_news:
-                    self._notify(Changed(key, found))
+                self.scope.dropped.change(found)
+        was_set_aside = self._unreadable.pop(key, None) is not None or key in self._unhandled
+        self._unhandled.discard(key)
+        if not is_kept:
+            self._forget(key, found)
+        else:
+            is_news = self._objects.get(key) != found
+            self._objects[key] = found
+            if is_news:
+                self._notify(Changed(key, found))
+        if was_set_aside and key not in self._unhandled:
+            self.errors.note(ObjectKind.OBJECT, self._title(key), None)
 
     def _apply_unreadable(self, what: Happening, found: Unreadable) -> None:
         """Remove the object if the server deleted it; else keep its last readable version."""
         if what == "DELETED":
             self._unreadable.pop(found.key, None)
+            self._unhandled.discard(found.key)
+            self.errors.clear(ObjectKind.OBJECT, self._title(found.key))
             self._forget(found.key)
             if self.scope.dropped is not None:
                 self.scope.dropped.remove(found.key)
         else:
-            self._log_unreadable(found)
+            self._set_aside(found)
             self._unreadable[found.key] = found.why
 
     def _forget(self, key: Key, last: T | None = None) -> None:
@@ -339,18 +372,43 @@ class Reflector(Generic[T]):
         if known is not None:
             self._notify(Removed(key, known if last is None else last))
 
-    def _notify(self, what: StoreEvent[T]) -> None:
+    def _notify(self, what: Changed[T] | Removed[T]) -> None:
+        """Tell the listeners, each of them whatever another one raises."""
         for listener in self._listeners:
-            listener(what)
+            self._tell(listener, what)
 
-    def _log_unreadable(self, found: Unreadable) -> None:
-        """Log an unreadable object once per reason; its last readable version stays."""
+    def _tell_list(self, listener: Listener[T], before: Mapping[Key, T]) -> None:
+        """Tell a listener of all objects; `before` are those that it knew.
+
+        An error belongs to an object. A list that a listener cannot take as a whole is told to it
+        object by object, so that the others reach it.
+        """
+        if not isinstance(attempt(partial(listener, Listed(self.objects))), ObjectError):
+            return
+        for key in before.keys() - self._objects.keys():
+            self._tell(listener, Removed(key, before[key]))
+        for key, each in tuple(self._objects.items()):
+            self._tell(listener, Changed(key, each))
+
+    def _tell(self, listener: Listener[T], what: Changed[T] | Removed[T]) -> None:
+        found = attempt(partial(listener, what))
+        if isinstance(found, ObjectError):
+            self._unhandled.add(what.key)
+            self.errors.note(ObjectKind.OBJECT, self._title(what.key), found)
+
+    def _set_aside(self, found: Unreadable) -> None:
+        """Note an unreadable object, once per reason; its last readable version stays."""
         if self._unreadable.get(found.key) != found.why:
-            namespace, name = found.key
-            _log.warning(
-                "an object of Kubernetes cannot be read; what was known of it stays",
-                resource=self.name,
-                namespace=namespace[:MOST_SHOWN_CHARS],
-                object=name[:MOST_SHOWN_CHARS],
-                why=found.why,
-            )
+            error = found.error or ObjectError(f"it cannot be read: {found.why}")
+            self.errors.note(ObjectKind.OBJECT, self._title(found.key), error)
+
+    def _title(self, key: Key) -> str:
+        shown = "/".join(each[:MOST_SHOWN_CHARS] for each in key if each)
+        return f"{self.name} {shown}"
+
+
+def _unusable(found: KubeObject, error: ObjectError) -> Unreadable:
+    """Return an object that was decoded, and for which the scope raised an error."""
+    metadata = found.metadata
+    why = f"handling it raised an error at {error.place}"
+    return Unreadable(key_of(metadata), metadata.resource_version, why, error)
