@@ -19,6 +19,7 @@ from master.extender.port import ExtenderPort
 from master.file_warnings import FileWarnings
 from master.master_warnings import MasterWarnings
 from master.metrics import EngineMetrics, ServiceMetrics
+from master.object_errors import ObjectErrors
 from master.replicas.leader_document import LeaderDocuments
 from master.replicas.replicas import Replicas
 from master.replicas.state_copy import StateCopy
@@ -84,6 +85,7 @@ class Service:
     readiness: Readiness
     source_rows: Sequence[SourceRow]
     file_warnings: FileWarnings
+    object_errors: ObjectErrors
     replicas: Replicas | None
     cluster: Cluster | None
     cluster_capacity: ClusterCapacity | None

@@ -17,6 +17,7 @@ from topo.kit.process.boot import boot_id
 from topo.model.cluster import ClusterNode
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import NodeName
+from topo.model.isolation import owned_state
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.bookings_view import BookingsView
 from topo.placement.booking.events import Change, Event, HoldChange, What
@@ -207,10 +208,12 @@ class BookingState:
         """End the holds whose time is over, then take up events; return what came of both.
 
         The changes are counted at once, and logged and on disk soon. Without events it is called by
-        the timer of `BookingMaintenance` alone.
+        the timer of `BookingMaintenance` alone. Raises `SharedStateError` for whatever a step of
+        the bookings raised, since they may be half changed: that ends the process.
         """
         now_s = self.clock()
-        changes = self._bookings.advance(now_s, *events)
+        with owned_state("bookings"):
+            changes = self._bookings.advance(now_s, *events)
         if self.record is not None and (events or changes):
             self.record(Advanced.of(now_s, events, changes))
         for change in changes:

@@ -62,6 +62,7 @@ from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.device_config import DeviceConfig, config_map_scope
 from master.sources.kubernetes.other_pods import OtherPods
+from master.sources.kubernetes.pod_reader import PodReader
 from master.sources.kubernetes.pods import PodParser
 from master.sources.workers.sessions import MAX_NODES
 from master.tree.engine import Clock
@@ -127,7 +128,7 @@ def build_cluster(
     client = KubeClient(config, rate=rate, observe=metrics.count_request, clock=clock)
     follow: _Follow = partial(Reflector, client, metrics=metrics, clock=clock, errors=errors)
     of = {name: follow(each, label=_LABELS.get(name, "")) for name, each in _FOLLOWED.items()}
-    pods, ended_pods = _pods(follow, settings, room)
+    pods, ended_pods = _pods(follow, settings, room, errors)
     return Cluster(
         **of,
         client=client,
@@ -148,30 +149,34 @@ def build_cluster(
     )
 
 
-def cluster_capacity(cluster: Cluster | None, state: BookingState) -> ClusterCapacity | None:
+def cluster_capacity(
+    cluster: Cluster | None, state: BookingState, errors: ObjectErrors
+) -> ClusterCapacity | None:
     """Return what feeds the bookings with nodes and pods; None without Kubernetes."""
     if cluster is None:
         return None
-    capacity = ClusterCapacity(state, cluster.nodes, cluster.pods, cluster.devices)
+    capacity = ClusterCapacity(state, cluster.nodes, cluster.pods, cluster.devices, errors=errors)
     if cluster.device_config is not None:
         DeviceConfig(cluster.device_config, capacity)
     return capacity
 
 
 def _pods(
-    follow: _Follow, settings: MasterSettings, room: NodeRoom
+    follow: _Follow, settings: MasterSettings, room: NodeRoom, errors: ObjectErrors
 ) -> tuple[Reflector[ClusterPod], Reflector[EndedPod]]:
     """Return the reflectors of unfinished pods, and of pods of gangs that have succeeded."""
     way = Way.NATIVE if settings.placement == "native" else Way.NOMINATION
     keys = AnnotationKeys(settings.domain)
-    parser = PodParser(settings.policy, keys, way)
+    policy = settings.policy
+    parse = PodParser(policy, keys, way).parse
+    reader = PodReader(parse=parse, policy=policy, keys=keys, errors=errors)
     pods = follow(
-        parsed(PODS, parser.parse),
+        parsed(PODS, reader.read),
         scope=Scope(query=UNFINISHED, keep=_is_followed, dropped=OtherPods(room)),
     )
     of_gangs = {**SUCCEEDED, "labelSelector": keys.group}
     ended_pods = follow(
-        parsed(PODS, parser.parse_ended),
+        parsed(PODS, reader.read_ended),
         scope=Scope(query=of_gangs, keep=lambda pod: bool(pod.gang_id)),
         label="ended-pods",
     )

@@ -97,7 +97,9 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
     if (capacity := service.cluster_capacity) is not None:
         settings = service.settings
         read = partial(listed_node, labels=settings.labels, policy=settings.policy)
-        nodes = NodeSource(cluster.nodes, service.engine, capacity, read)
+        nodes = NodeSource(
+            cluster.nodes, service.engine, capacity, read, errors=service.object_errors
+        )
         works["cluster-capacity"] = capacity.run
         works["cluster-nodes"] = partial(service.replica.run, nodes.run)
     return works

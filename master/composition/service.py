@@ -82,6 +82,7 @@ def build_service(
         readiness=core.readiness,
         source_rows=core.source_rows,
         file_warnings=core.file_warnings,
+        object_errors=core.object_errors,
         replicas=parts.replicas,
         cluster=parts.cluster,
         cluster_capacity=parts.capacity,
@@ -114,7 +115,7 @@ def _parts(core: Core) -> _Parts:
     cluster = build_cluster(
         core.settings, core.registry, core.clock, room=bookings.room, errors=core.object_errors
     )
-    capacity = cluster_capacity(cluster, bookings)
+    capacity = cluster_capacity(cluster, bookings, core.object_errors)
     replicas = build_replicated(core, cluster)
     availability = build_availability(core, replicas, cluster, capacity)
     admission = admission_webhook(core, cluster, availability)

@@ -300,16 +300,12 @@ class Reflector(Generic[T]):
         gathered, self._gathered = self._gathered, _Gathered()
         is_news = gathered.differs or len(gathered.objects) != len(self._objects) or not self.synced
         before, self._objects = self._objects, gathered.objects
-        for key in self._unreadable.keys() - gathered.unreadable.keys():
-            self.errors.clear(ObjectKind.OBJECT, self._title(key))
         self._unreadable = gathered.unreadable
+        self._clear_errors()
         self.synced = True
         if self.scope.dropped is not None:
             self.scope.dropped.end()
         if is_news:
-            for key in self._unhandled:
-                self.errors.clear(ObjectKind.OBJECT, self._title(key))
-            self._unhandled.clear()
             for listener in self._listeners:
                 self._tell_list(listener, before)
 
@@ -351,7 +347,9 @@ class Reflector(Generic[T]):
             self._objects[key] = found
             if is_news:
                 self._notify(Changed(key, found))
-        if was_set_aside and key not in self._unhandled:
+        if what == "DELETED":
+            self.errors.clear(ObjectKind.OBJECT, self._title(key))
+        elif was_set_aside and key not in self._unhandled:
             self.errors.note(ObjectKind.OBJECT, self._title(key), None)
 
     def _apply_unreadable(self, what: Happening, found: Unreadable) -> None:
@@ -395,6 +393,14 @@ class Reflector(Generic[T]):
         if isinstance(found, ObjectError):
             self._unhandled.add(what.key)
             self.errors.note(ObjectKind.OBJECT, self._title(what.key), found)
+
+    def _clear_errors(self) -> None:
+        """Forget the errors of objects that are gone, or can be read again; O(set aside)."""
+        self._unhandled.intersection_update(self._objects)
+        there = {self._title(key) for key in (*self._unreadable, *self._unhandled)}
+        for title in tuple(self.errors.of(ObjectKind.OBJECT)):
+            if title.startswith(f"{self.name} ") and title not in there:
+                self.errors.clear(ObjectKind.OBJECT, title)
 
     def _set_aside(self, found: Unreadable) -> None:
         """Note an unreadable object, once per reason; its last readable version stays."""

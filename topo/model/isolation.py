@@ -10,7 +10,8 @@ raise `SharedStateError`.
 """
 
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -49,7 +50,7 @@ class ObjectError:
             place = f"{last.filename.rpartition('/')[2]}:{last.lineno} in {last.name}"
         trace = "".join(traceback.format_exception(error, chain=True))
         return cls(
-            plain(f"{type(error).__name__}: {_message(error)}"[:MOST_REASON_CHARS]),
+            plain(_title(error)[:MOST_REASON_CHARS]),
             place,
             trace[-MOST_TRACE_CHARS:],
         )
@@ -81,8 +82,20 @@ def caught(error: Exception) -> ObjectError:
     return ObjectError.of(error)
 
 
-def _message(error: Exception) -> str:
+@contextmanager
+def owned_state(name: str) -> Iterator[None]:
+    """Raise `SharedStateError` for what a change of the state of this name raises."""
     try:
-        return " ".join(str(error).split())
+        yield
+    except _ENDS_PROCESS:
+        raise
+    except Exception as error:
+        raise SharedStateError(f"{name}: {_title(error)}") from error
+
+
+def _title(error: Exception) -> str:
+    try:
+        message = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 - an error that cannot even be shown
-        return "its message cannot be shown"
+        message = "its message cannot be shown"
+    return f"{type(error).__name__}: {message}".removesuffix(": ")

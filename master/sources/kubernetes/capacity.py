@@ -7,7 +7,7 @@ of the reflectors, in whatever order events came.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
 
@@ -16,19 +16,22 @@ from pydantic import TypeAdapter
 from master.booking.state import BookingState
 from master.kube.dra.counts import DeviceCounts, device_claims_of, with_devices
 from master.kube.gang_pod import ClusterPod, GangPod
-from master.kube.objects import Key, NodeObject
+from master.kube.objects import Key, NodeObject, key_of
 from master.kube.reflector import Listed, Reflector, StoreEvent
+from master.object_errors import ObjectErrors, ObjectKind
 from master.sources.kubernetes import nodes
 from master.sources.kubernetes.device_config import SharingModes
 from master.sources.kubernetes.nodes import cluster_node
 from topo.kit.process import collector
+from topo.model.cluster import ClusterNode
 from topo.model.conditions.sources import SourceCondition
 from topo.model.errors import Refusal
 from topo.model.forest import SourceWarning
 from topo.model.ids import NodeName
+from topo.model.isolation import ObjectError
 from topo.placement.booking.events import Event, PodGone, PodSeen
 from topo.placement.booking.holds import HoldId
-from topo.shared_cards.formats import NO_CARDS
+from topo.shared_cards.formats import NO_CARDS, Cards
 
 T = TypeVar("T")
 TURN = 64
@@ -57,8 +60,11 @@ class ClusterCapacity:
         of_nodes: Reflector[NodeObject],
         of_pods: Reflector[ClusterPod],
         devices: DeviceCounts,
+        *,
+        errors: ObjectErrors | None = None,
     ) -> None:
         self._state, self._nodes, self._pods = state, of_nodes, of_pods
+        self._errors = errors or ObjectErrors()
         self._devices = devices
         self._modes = SharingModes()
         self._marked_nodes, self._marked_pods = MarkedKeys(), MarkedKeys()
@@ -152,21 +158,40 @@ class ClusterCapacity:
     # What is marked is made what the reflectors hold.
 
     def _follow_nodes(self, keys: Collection[Key]) -> None:
-        policy, news = (
-            self._state.policy,
-            _changed_objects(keys, self._nodes.objects, self._known_nodes),
-        )
-        stated = {key: self._extended(found) for key, found in news.items() if found is not None}
+        news = _changed_objects(keys, self._nodes.objects, self._known_nodes)
+        there = {key: self._read_node(found) for key, found in news.items() if found is not None}
         if news:
             self._state.follow_cluster(
-                [cluster_node(found, policy, self._modes) for found in stated.values()],
-                [NodeName(name) for _, name in news.keys() - stated.keys()],
+                [each.node for each in there.values()],
+                [NodeName(name) for _, name in news.keys() - there.keys()],
             )
         for key in news:
-            self._follow_room(NodeName(key[1]), stated.get(key))
-        self._set_doubts(
-            {key: tuple(nodes.doubts(stated[key], policy)) if key in stated else () for key in news}
-        )
+            self._follow_room(NodeName(key[1]), there.get(key))
+            if key not in there:
+                self._errors.clear(ObjectKind.OBJECT, _of_node(key[1]))
+        self._set_doubts({key: there[key].doubts if key in there else () for key in news})
+
+    def _read_node(self, found: NodeObject) -> "_NodeRead":
+        """Return what a node states; one for which that raises an error counts as without room."""
+        name, policy = NodeName(found.metadata.name), self._state.policy
+
+        def read() -> _NodeRead:
+            stated = self._extended(found)
+            cards = nodes.shared_cards(stated, policy.domain)
+            return _NodeRead(
+                cluster_node(stated, policy, self._modes),
+                nodes.other_amounts(stated, policy),
+                nodes.whole_gpus(stated, policy),
+                NO_CARDS if isinstance(cards, Refusal) else cards,
+                tuple(nodes.doubts(stated, policy)),
+            )
+
+        made = self._errors.run(ObjectKind.OBJECT, _of_node(name), read)
+        if isinstance(made, ObjectError):
+            doubt = f"node {name}: it cannot be read, so it counts as without GPUs: {made}"
+            closed = ClusterNode(name=name, unschedulable=True, ready=False, allocatable=())
+            return _NodeRead(closed, doubts=(doubt,))
+        return made
 
     def _extended(self, found: NodeObject) -> NodeObject:
         """Return the node with the extended resources of its devices."""
@@ -189,20 +214,35 @@ class ClusterCapacity:
         # A device is on its node as a GPU or as one that is taken, never as both: so at once.
         self._follow_nodes(self._read_again(filter(None, claiming)))
         for key, found in news.items():
-            seen = None if found is None else self.counted(found)
+            seen = None if found is None else self._seen(found)
             uid = uids.get(key)
             if uid is not None and (seen is None or seen.pod.uid != uid):
                 events.append(PodGone(uid))
-            if seen is not None and found is not None:
-                events.append(self._as_consumer(found, seen))
+            if seen is not None:
+                events.append(seen)
             if uid is not None and (found is None or found.metadata.uid != uid):
                 self._state.room.remove_pod(uid)
                 self._state.cards.remove_pod(uid)
             if found is not None:
                 self._book_room(found)
+            else:
+                self._errors.clear(ObjectKind.OBJECT, _of_pod(key))
         self._set_doubts({key: () if pod is None else pod.doubts for key, pod in news.items()})
         if events:
             self._state.advance(*events)
+
+    def _seen(self, found: ClusterPod) -> PodSeen | None:
+        """Return what a pod takes, and the hold against which it counts.
+
+        A pod of which the hold cannot be found, since that raises an error, counts against none.
+        """
+
+        def count() -> PodSeen | None:
+            seen = self.counted(found)
+            return None if seen is None else self._as_consumer(found, seen)
+
+        seen = self._errors.run(ObjectKind.OBJECT, _of_pod(key_of(found.metadata)), count)
+        return found.booking if isinstance(seen, ObjectError) else seen
 
     def _as_consumer(self, found: ClusterPod, seen: PodSeen) -> PodSeen:
         """Return what a pod takes, with the booking that it consumes where it states no other."""
@@ -211,18 +251,15 @@ class ClusterCapacity:
         hold = self.hold_of((found.metadata.namespace, found.consumes))
         return replace(seen, pod=replace(seen.pod, hold=hold))
 
-    def _follow_room(self, name: NodeName, found: NodeObject | None) -> None:
-        room, policy = self._state.room, self._state.policy
-        claims = f"{_CLAIMS_OF}{name}"
-        cards = nodes.shared_cards(found, policy.domain) if found is not None else NO_CARDS
-        self._state.cards.set_node(name, *(NO_CARDS if isinstance(cards, Refusal) else cards))
+    def _follow_room(self, name: NodeName, found: "_NodeRead | None") -> None:
+        room, claims = self._state.room, f"{_CLAIMS_OF}{name}"
+        self._state.cards.set_node(name, *(found.cards if found is not None else NO_CARDS))
         if found is None:
             room.remove_pod(claims)
             room.remove_node(name)
             return
         devices = self._devices.of_node(name)
-        amounts = {**nodes.other_amounts(found, policy), **devices.there}
-        room.set_node(name, amounts, nodes.whole_gpus(found, policy))
+        room.set_node(name, {**found.amounts, **devices.there}, found.gpus)
         if devices.taken:
             room.set_pod(claims, name, devices.taken)
         else:
@@ -244,6 +281,25 @@ class ClusterCapacity:
                 self._doubts[key] = texts
             else:
                 self._doubts.pop(key, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeRead:
+    """What a node states for placement: its GPUs, its other amounts, its shared cards."""
+
+    node: ClusterNode
+    amounts: Mapping[str, int] = field(default_factory=dict)
+    gpus: int = 0
+    cards: Cards = NO_CARDS
+    doubts: tuple[str, ...] = ()
+
+
+def _of_node(name: str) -> str:
+    return f"capacity of node {name}"
+
+
+def _of_pod(key: Key) -> str:
+    return f"capacity of pod {key[0]}/{key[1]}"
 
 
 def _no_hold(_key: Key) -> HoldId | None:

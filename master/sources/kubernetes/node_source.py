@@ -3,15 +3,18 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Protocol
 
 from master.kube.advice import next_step
 from master.kube.objects import Key, NodeObject
 from master.kube.reflector import Listed, Reflector, StoreEvent
+from master.object_errors import ObjectErrors, ObjectKind
 from master.sources.kubernetes.nodes import listed_node
 from master.tree.engine import EventSink, send_event
 from topo.model.forest import SourceWarning
 from topo.model.ids import NodeName
+from topo.model.isolation import ObjectError
 from topo.model.observation import (
     CLUSTER_NODES,
     ClusterNodeGone,
@@ -56,8 +59,11 @@ class NodeSource:
         sink: EventSink,
         capacity: Counted,
         read: Callable[[NodeObject], ListedNode] = listed_node,
+        *,
+        errors: ObjectErrors | None = None,
     ) -> None:
-        self._nodes, self._sink, self._capacity, self._read = of_nodes, sink, capacity, read
+        self._nodes, self._sink, self._capacity, self._read_node = of_nodes, sink, capacity, read
+        self._errors = errors or ObjectErrors()
         self._listed: dict[NodeName, ListedNode] = {}
         self._marked: dict[Key, None] = {}
         self._is_listed_anew = self._lost_all = False
@@ -130,12 +136,22 @@ class NodeSource:
         """Return the event of a node, None without one; cordons and other labels do not matter."""
         name, found = NodeName(key[1]), self._nodes.objects.get(key)
         if found is None:
+            self._errors.clear(ObjectKind.OBJECT, f"node {name}")
             return ClusterNodeGone(name) if self._listed.pop(name, None) is not None else None
         node = self._read(found)
         if self._listed.get(name) == node:
             return None
         self._listed[name] = node
         return ClusterNodeSeen(node)
+
+    def _read(self, found: NodeObject) -> ListedNode:
+        """Return what a node states; where that raises an error, what was known, as not Ready."""
+        name = NodeName(found.metadata.name)
+        node = self._errors.run(ObjectKind.OBJECT, f"node {name}", lambda: self._read_node(found))
+        if isinstance(node, ObjectError):
+            known = self._listed.get(name, ListedNode(name, ""))
+            return replace(known, not_ready=f"its object cannot be read: {node}")
+        return node
 
     async def _send_state(self) -> None:
         """Send whether the source works, if nothing else was sent for a beat."""

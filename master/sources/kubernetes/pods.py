@@ -8,9 +8,7 @@ from master.kube.gang_pod import (
     FINISHED,
     SHARED_VALUES,
     ClusterPod,
-    EndedPod,
     GangPod,
-    ended_pod,
     node_wants,
 )
 from master.kube.objects import (
@@ -182,10 +180,6 @@ class PodParser:
         """Return what the pod asks for of resources in which cards are shared."""
         stated = ((name, amounts.get(name, 0)) for name in self._policy.shared_resources)
         return tuple(each for each in stated if each[1])
-
-    def parse_ended(self, found: PodObject) -> EndedPod:
-        """Return what is kept of a pod that has succeeded; O(containers)."""
-        return ended_pod(self.parse(found))
 
     def _booking(
         self,

@@ -18,6 +18,7 @@ from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.sources import Reservations, Sources
 from master.controllers.nomination.volumes import Volumes
 from master.kube.client import Call, Caller
+from master.kube.gang_pod import ended_pod
 from master.kube.objects import NODES, PODS, QUOTAS, parsed
 from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
@@ -273,7 +274,10 @@ async def leading(
         api, parsed(PODS, parser.parse), delay_s=0.02, chosen=lambda pod: not _has_ended(pod)
     )
     ended: Any = ModelStore(
-        api, parsed(PODS, parser.parse_ended), delay_s=0.02, chosen=_has_succeeded
+        api,
+        parsed(PODS, lambda found: ended_pod(parser.parse(found))),
+        delay_s=0.02,
+        chosen=_has_succeeded,
     )
     devices = counts(api, delay_s=0.02)
     capacity = ClusterCapacity(placements.state, nodes, pods, devices)
