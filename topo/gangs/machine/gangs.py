@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from math import inf
 
 from topo.gangs.machine.deadlines import Deadlines, due_times
 from topo.gangs.machine.dispatch import (
@@ -86,7 +87,7 @@ from topo.gangs.machine.record import (
 from topo.gangs.machine.settings import BY_DEFAULT, GangSettings
 from topo.gangs.machine.status import state_of, status_of
 from topo.gangs.machine.unbound_pods import follow_unbound_pods
-from topo.gangs.machine.unreadable import SetAside, set_aside_writes
+from topo.gangs.machine.unreadable import Failures, SetAside, set_aside_writes
 from topo.gangs.machine.write_order import next_writes, progress_of
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
@@ -105,8 +106,8 @@ class Gangs:
         self._gone: dict[GangId, DeletedGang] = {}
         self._set_aside: dict[GangId, SetAside] = {}
         """Gangs that a step raised an error for; none of them has a record."""
-        self._failed_since_s: dict[GangId, float] = {}
-        """Since when gangs cannot be read, until they could be and nothing of them is pending."""
+        self._failures: dict[GangId, Failures] = {}
+        """Of gangs that were set aside since they came."""
         self._queue = PendingQueue(settings.order)
         self._turn: GangId | None = None
         """The gang of the queue whose placement is requested."""
@@ -193,7 +194,7 @@ class Gangs:
         while self._touched:
             gang_id = next(iter(self._touched))
             del self._touched[gang_id]
-            record = self._records.get(gang_id)
+            record = self._records.get(gang_id) or self._tried_again(gang_id, now_s)
             if record is None:
                 yield from self._settle_remains(gang_id, now_s)
                 continue
@@ -206,16 +207,33 @@ class Gangs:
     def _observed(self, event: Observed, now_s: float) -> Iterable[Instruction]:
         gang = event.gang
         self._gone.pop(gang.id, None)
-        aside = self._set_aside.get(gang.id)
-        if aside is not None and aside.gang == gang:
-            return ()  # what failed would fail again
+        if (aside := self._set_aside.get(gang.id)) is not None:
+            self._set_aside[gang.id] = replace(aside, gang=gang)
+            self._touched[gang.id] = None
+            return ()
         found = attempt(partial(self._read, gang))
         if isinstance(found, ObjectError):
             self._put_aside(gang, found, now_s)
         else:
-            self._set_aside.pop(gang.id, None)
             self._put(found)
         return ()
+
+    def _tried_again(self, gang_id: GangId, now_s: float) -> Record | None:
+        """Return the record of a gang that was set aside and is another one now; None if not."""
+        aside = self._set_aside.get(gang_id)
+        if aside is None or aside.gang == aside.failed:
+            return None
+        if now_s < aside.failures.retry_s(self._settings):
+            return None
+        found = attempt(partial(self._read, aside.gang))
+        if isinstance(found, ObjectError):
+            self._put_aside(aside.gang, found, now_s)
+            return None
+        del self._set_aside[gang_id]
+        self._failures[gang_id] = replace(aside.failures, read_s=now_s)
+        found = replace(found, given=unfinished_writes(aside.given, aside.gang))
+        self._store(found)
+        return found
 
     def _read(self, gang: Gang) -> Record:
         """Return the record of a gang as it is now."""
@@ -233,7 +251,7 @@ class Gangs:
     def _vanished(self, event: Vanished, _now_s: float) -> Iterable[Instruction]:
         record, gone = self._records.get(event.id), self._gone.get(event.id)
         self._set_aside.pop(event.id, None)
-        self._failed_since_s.pop(event.id, None)
+        self._failures.pop(event.id, None)
         if record is not None:
             self._forget(record)
         self._gone[event.id] = DeletedGang(event, gone.given if gone is not None else {})
@@ -378,8 +396,6 @@ class Gangs:
         record, reports = self._reporting(replace(record, given=kept), need)
         self._store(record)
         self._remind(record, now_s)
-        if record.asked is None:
-            self._failed_since_s.pop(record.gang.id, None)
         return [*asked, *writes, *([check] if check is not None else []), *reports]
 
     def _settle_remains(self, gang_id: GangId, now_s: float) -> list[Instruction]:
@@ -409,14 +425,15 @@ class Gangs:
         gang_id = aside.gang.id
         given = unfinished_writes(aside.given, aside.gang)
         pending, late_s = unexpired_writes(given, now_s), now_s + self._settings.given_s
-        opens_s = aside.since_s + self._settings.gate_s if self._settings.gate_s else None
-        want = set_aside_writes(aside, opens=opens_s is not None and now_s >= opens_s)
+        opens_s = aside.failures.since_s + (self._settings.gate_s or inf)
+        want = set_aside_writes(aside, opens=now_s >= opens_s)
         writes, kept = issue_writes(given, want, pending=pending, late_s=late_s)
         report = ReportStatus(gang_id, aside.status.state, aside.status.text)
         reports = [] if aside.is_reported else [report]
         self._set_aside[gang_id] = replace(aside, given=kept, is_reported=True)
-        times = [*(each.until_s for each in kept.values()), *([opens_s] if opens_s else [])]
-        if (due_s := min((each for each in times if each > now_s), default=None)) is not None:
+        retry_s = aside.failures.retry_s(self._settings) if aside.gang != aside.failed else inf
+        times = (opens_s, retry_s, *(each.until_s for each in kept.values()))
+        if (due_s := min((each for each in times if each > now_s), default=inf)) < inf:
             self._reminders.put(gang_id, due_s, now_s)
         return [*writes, *reports]
 
@@ -428,8 +445,12 @@ class Gangs:
             given = record.given
             self._forget(record)
         is_reported = before is not None and before.is_reported and before.error == error
-        since_s = self._failed_since_s.setdefault(gang.id, now_s)
-        self._set_aside[gang.id] = SetAside(gang, error, since_s, given, is_reported=is_reported)
+        failures = self._failures.get(gang.id)
+        failures = failures.next(now_s, self._settings) if failures else Failures(now_s, now_s)
+        self._failures[gang.id] = failures
+        self._set_aside[gang.id] = SetAside(
+            gang, gang, error, failures, given, is_reported=is_reported
+        )
         self._touched[gang.id] = None
 
     def _asking(

@@ -5,7 +5,9 @@ is left to do for such a gang is little and certain: its holds are given back, s
 them any more, and after the gate timeout its gates are opened, because a gate must never outlive
 the one that would open it. Its labels on nodes stay: opened pods select them.
 
-It is tried again as soon as it is observed as another one. Until then what failed would fail again.
+It is tried again once it is observed as another one: until then what failed would fail again. Where
+it fails again and again, as a step may that only a plan brings up, the pauses between the tries
+grow, so that holds and writes do not come and go without end.
 
 Cost: O(members).
 """
@@ -16,21 +18,48 @@ from dataclasses import dataclass, field
 from topo.gangs.machine.gang import Gang
 from topo.gangs.machine.instructions import Instruction, OpenUnplanned, Release
 from topo.gangs.machine.record import Key, Writes
+from topo.gangs.machine.settings import GangSettings
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.isolation import ObjectError
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
-    """A gang as it was when a step for it raised `error`, and since when it cannot be read.
+class Failures:
+    """How often a gang was set aside, since when, and when last.
 
-    `given` are its pending writes. `is_reported`: its state was reported.
+    `read_s`: when it could be read again since; None where it is set aside.
+    """
+
+    since_s: float
+    last_s: float
+    times: int = 1
+    read_s: float | None = None
+
+    def next(self, now_s: float, settings: GangSettings) -> "Failures":
+        """Return the failures with one more; those of a gang that was well for long begin anew."""
+        if self.read_s is not None and now_s - self.read_s > 2 * settings.retry_ceiling_s:
+            return Failures(now_s, now_s)
+        return Failures(self.since_s, now_s, self.times + 1)
+
+    def retry_s(self, settings: GangSettings) -> float:
+        """Return when the gang may be tried again: after the first failure at once."""
+        pause_s = settings.refused_s(self.times - 1) if self.times > 1 else 0.0
+        return self.last_s + pause_s
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A gang that a step raised `error` for.
+
+    `gang` is as it is now, `failed` as it was then. `given` are its pending writes. `is_reported`:
+    its state was reported.
     """
 
     gang: Gang
+    failed: Gang
     error: ObjectError
-    since_s: float
+    failures: Failures
     given: Writes = field(default_factory=dict)
     is_reported: bool = False
 

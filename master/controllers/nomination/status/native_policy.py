@@ -5,7 +5,7 @@ be bound elsewhere. So the status depends on the nodes of the bound pods, not on
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from master.controllers.nomination.gangs.builder import build_gang
@@ -60,7 +60,7 @@ class NativePolicy:
     unheeded: Callable[[], str]
     store: StatusStore
     labelled: LabelledNodes
-    errors: ObjectErrors
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
 
     def all(self) -> Iterator[Shown]:
         """Yield all gangs that can be read; O(pods)."""

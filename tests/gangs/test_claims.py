@@ -1,0 +1,181 @@
+"""What pods state of their places is a claim: it ends no leader and moves no other gang."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.gangs.jobs import dragonflies, job
+from tests.gangs.leader import Leader
+from tests.gangs.world import Cluster
+from topo.gangs.machine.claims import doubtful_notes, note_doubt, surplus_pods
+from topo.gangs.machine.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
+from topo.gangs.machine.instructions import LabelNodes, Nominate
+from topo.model.conditions.gang_states import GangState
+from topo.model.ids import NodeName
+from topo.placement.booking.holds import HoldId
+
+EVIL, VICTIM = GangId("evil"), GangId("victim")
+GONE = NodeName("gone")
+
+
+def note(**more: object) -> Note:
+    """A note as a tenant writes it by hand."""
+    stated: dict[str, object] = {
+        "node": GONE,
+        "group": 0,
+        "hold": HoldId("x"),
+        "selection": Selection("x"),
+        "generation": 1,
+        "certified": True,
+    }
+    return Note(**(stated | more))  # type: ignore[arg-type]
+
+
+def led_over(cluster: Cluster) -> list[Leader]:
+    """Four leaders, each after the end of the one before."""
+    leaders = []
+    for _ in range(4):
+        leaders.append(Leader.over(cluster))
+        leaders[-1].settle()
+    return leaders
+
+
+VARIANTS = [
+    *product((0, 1, 2), (True, False), (None, "gone", "n1-1-1"), ([*Binding])),
+]
+
+
+@pytest.mark.parametrize(("rank", "gated", "bound", "binding"), VARIANTS)
+def test_three_pods_of_one_rank_with_a_note_end_no_leader(
+    rank: int, gated: object, bound: str | None, binding: Binding
+) -> None:
+    cluster = Cluster(dragonflies(2, 2))
+    made = job("evil", 2, binding=binding)
+    cluster.jobs[EVIL] = made
+    if bound is not None:
+        cluster.create(EVIL, rank, gated=False, node=NodeName(bound))
+    for _ in range(3):
+        cluster.create(EVIL, rank, gated=gated, note=note(), selection=Selection("x"))
+    cluster.submit(job("victim", 4, created_s=1.0))
+    leaders = led_over(cluster)
+    assert len(cluster.bound(VICTIM)) == 4
+    assert all(len(homes) == 1 for homes in cluster.groups(VICTIM).values())
+    written = [each for leader in leaders for each in leader.given]
+    labelled = {n for each in written if isinstance(each, LabelNodes) for n, _ in each.nodes}
+    assert GONE not in labelled
+
+
+@pytest.mark.parametrize("binding", [*Binding])
+def test_a_plan_is_not_read_from_notes_that_nothing_bears_out(binding: Binding) -> None:
+    """Two waiting pods state places on nodes of two dragonflies: they get one dragonfly."""
+    cluster = Cluster(dragonflies(2, 2))
+    cluster.jobs[EVIL] = job("evil", 2, binding=binding)
+    for rank, node in enumerate(("n1-1-1", "n2-1-1")):
+        cluster.create(EVIL, rank, note=note(node=NodeName(node)), nominated=NodeName(node))
+    leader = Leader.over(cluster)
+    leader.settle()
+    assert len(cluster.bound(EVIL)) == 2
+    assert [len(homes) for homes in cluster.groups(EVIL).values()] == [1]
+
+
+def test_a_note_of_a_pod_without_a_place_is_withdrawn() -> None:
+    cluster = Cluster(dragonflies(1))
+    cluster.jobs[EVIL] = job("evil", 4)  # two pods are missing, so that nothing is planned
+    stated = cluster.create(EVIL, 0, note=note())
+    cluster.create(EVIL, 1)
+    leader = Leader.over(cluster)
+    leader.settle()
+    [withdrawn] = [each for each in leader.given if isinstance(each, Nominate)]
+    assert (withdrawn.pod.uid, withdrawn.note.withdrawn, withdrawn.node) == (stated, True, None)
+    assert not cluster.bookings.pods([stated])
+
+
+def test_a_note_counts_by_a_hold_or_a_label_of_its_gang_alone() -> None:
+    cluster = Cluster(dragonflies(1))
+    cluster.submit(job("victim", 2))
+    first, _ = cluster.members(VICTIM)
+    gang = cluster.seen(VICTIM).gang
+    held = replace(gang, holds=(HoldId("h"),))
+    labelled = replace(gang, labelled={GONE: Selection("x")})
+    assert "no hold x" in note_doubt(gang, first, note())
+    assert not note_doubt(held, first, note(hold=HoldId("h")))
+    assert note_doubt(held, first, note(hold=HoldId("h"), over=True)), "such a plan has no hold"
+    assert not note_doubt(labelled, first, note())
+    assert not note_doubt(labelled, first, note(over=True))
+    assert note_doubt(labelled, first, note(selection=Selection("y")))
+    assert not note_doubt(gang, first, note(withdrawn=True)), "it takes nothing"
+    assert not note_doubt(gang, replace(first, node=GONE), note()), "it runs there"
+    assert "group 1" in note_doubt(labelled, first, note(group=1))
+
+
+def test_what_the_machine_wrote_itself_is_never_doubted() -> None:
+    cluster = Cluster(dragonflies(2, 2))
+    cluster.submit(job("victim", 4))
+    leader = Leader.over(cluster)
+    for _ in range(20):
+        for each in leader.unsent + leader.take(*leader.news()):
+            cluster.write(each)
+            assert not doubtful_notes(cluster.seen(VICTIM).gang)
+        leader.unsent = []
+    leader.settle()
+    assert not doubtful_notes(cluster.seen(VICTIM).gang)
+
+
+MEMBERS = st.lists(
+    st.builds(
+        Member,
+        uid=st.integers(0, 99).map(lambda number: PodUid(f"p{number}")),
+        name=st.just("p"),
+        rank=st.integers(-1, 4),
+        version=st.just("1"),
+        gated=st.booleans(),
+        node=st.sampled_from([None, NodeName("n1")]),
+        terminating=st.booleans(),
+    ),
+    unique_by=lambda member: member.uid,
+    max_size=12,
+)
+
+
+@given(MEMBERS, st.integers(1, 4), st.randoms())
+def test_each_rank_has_one_pod_whatever_the_order_and_a_bound_one_first(
+    members: list[Member], pods: int, random: object
+) -> None:
+    surplus = surplus_pods(members, pods)
+    shuffled = [*members]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert surplus_pods(shuffled, pods) == surplus
+    live = [member for member in members if member.live]
+    kept = [member for member in live if member.uid not in surplus]
+    assert sorted(m.rank for m in kept) == sorted({m.rank for m in live if 0 <= m.rank < pods})
+    for each in live:
+        keeper = next((m for m in kept if m.rank == each.rank), None)
+        assert keeper is None or keeper.node is not None or each.node is None
+
+
+def test_a_surplus_pod_moves_no_pod_of_its_gang() -> None:
+    """Beside a running gang a pod comes with a rank that another has: nothing of it moves."""
+    cluster = Cluster(dragonflies(2, 2))
+    cluster.submit(job("victim", 4, binding=Binding.PIECEMEAL))
+    leader = Leader.over(cluster)
+    leader.settle()
+    before = cluster.bound(VICTIM)
+    cluster.create(VICTIM, 2, gated=False, selection=Selection("y"), note=note(group=1))
+    leader.settle(schedule=False)
+    again = Leader.over(cluster)
+    again.settle(schedule=False)
+    assert cluster.bound(VICTIM) == before
+    for each in (leader, again):
+        status = each.gangs.status(VICTIM)
+        assert status is not None
+        assert status.state is GangState.PODS_MISSING
+
+
+def test_the_gang_value_is_what_is_judged() -> None:
+    gang = Cluster(dragonflies(1))
+    gang.submit(job("victim", 2))
+    seen: Gang = gang.seen(VICTIM).gang
+    assert doubtful_notes(seen) == {}
