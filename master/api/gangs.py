@@ -25,7 +25,7 @@ ID = (
     Parameter(
         "id",
         "string",
-        "the uid of the gang's job, or namespace.name of the job",
+        "the gang's id, which the list gives, or namespace.name of the job",
         max_chars=317,
         place="path",
     ),

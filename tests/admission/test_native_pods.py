@@ -12,10 +12,11 @@ from master.kube.reflector import Changed, Listed, Listener, Removed
 from tests.controllers.nomination.objects import WORDS, gated_pod, parse
 from topo.gangs.annotation_keys import KUEUE_WORKLOAD
 from topo.gangs.job_kinds.training_operator import MPI_JOB
-from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.gang import GangId, gang_of_owner
 from topo.gangs.stamp import Stamp
 
-UID, KEY = GangId("0f2a"), ("jobs", "train-worker-0")
+UID, KEY = "0f2a", ("jobs", "train-worker-0")
+GANG = gang_of_owner("jobs", MPI_JOB.api_version, MPI_JOB.kind, UID)
 PODSET = "kueue.x-k8s.io/podset"
 ENDING = {"deletionTimestamp": "2026-01-02T03:04:05Z"}
 
@@ -70,7 +71,7 @@ def known(*documents: Any, synced: bool = True) -> tuple[Store, NativePods]:
 )
 def test_a_pod_counts_until_kueue_no_longer_reads_its_index(document: Any, group: int) -> None:
     _, found = known(document)
-    assert found.group(UID) == group
+    assert found.group(GANG) == group
     assert found.group(GangId("another")) == 0
 
 
@@ -107,11 +108,11 @@ def test_a_workload_has_old_pods_while_some_end_and_none_runs() -> None:
 def test_a_job_has_no_pods_once_they_are_gone_or_a_new_list_lacks_them() -> None:
     store, found = known(worker())
     store.tell(Removed(KEY, parse(worker())))
-    assert found.group(UID) == 0
+    assert found.group(GANG) == 0
     store.tell(Changed(KEY, parse(worker())))
     store.tell(Listed({}))
-    assert found.group(UID) == 0
+    assert found.group(GANG) == 0
 
 
 def test_before_the_first_list_nothing_is_known() -> None:
-    assert known(synced=False)[1].group(UID) is None
+    assert known(synced=False)[1].group(GANG) is None

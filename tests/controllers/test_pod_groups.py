@@ -16,7 +16,7 @@ from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.writing.writer import Writer, WriterMetrics
 from master.sources.kubernetes.pods import PodParser
 from tests.controllers.nomination.masters import until
-from tests.controllers.nomination.objects import JOB, WORDS, gated_pod
+from tests.controllers.nomination.objects import GANG, JOB, WORDS, gang_of_job, gated_pod
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
 from topo.gangs.machine.gang import GangId
@@ -122,8 +122,8 @@ async def test_a_pod_group_that_changes_is_compared_alone() -> None:
             gangs.api.touch(AT, NAME)
             await asyncio.sleep(0.1)
         more = gangs.compared - before
-        assert more[GangId("job-1")] >= 5
-        assert more[GangId("other")] <= 2, "the look of each second"
+        assert more[GANG] >= 5
+        assert more[gang_of_job("other")] <= 2, "the look of each second"
 
 
 async def test_a_pod_of_another_job_under_the_name_of_one_before_has_the_group_of_its_job() -> None:
@@ -157,9 +157,9 @@ async def test_the_minimum_goes_down_with_each_rank_that_succeeds() -> None:
     async with gangs.running():
         gangs.pod(0)
         await until(lambda: gangs.least() == 4)
-        gangs.succeeded[GangId("job-1")] = 3
+        gangs.succeeded[GANG] = 3
         await until(lambda: gangs.least() == 1)
-        gangs.succeeded[GangId("job-1")] = 4
+        gangs.succeeded[GANG] = 4
         await asyncio.sleep(10)
         assert gangs.least() == 1
 

@@ -93,6 +93,20 @@ class Scheduler:
         self, name: str, gpus: int, *, job: str = "", rank: int = 0, group: int = 0, **more: str
     ) -> None:
         """A pod of an Indexed Job with groups of so many GPUs, or one that asks for none."""
+        self.pods[name] = self._made(gpus, job, rank, group, more)
+        await self._put(name)
+
+    async def job_comes(self, job: str, pods: int, gpus: int, group: int, **more: str) -> None:
+        for rank in range(pods):
+            await self.pod_comes(f"{job}-{rank}", gpus, job=job, rank=rank, group=group, **more)
+
+    async def stranger_comes(self, name: str, job: str, rank: int, **more: str) -> None:
+        """A pod of the namespace `evil`, which names a job of `jobs` as its controller."""
+        await self.server.put("pods", name, "evil", **self._made(8, job, rank, 16, more))
+
+    def _made(
+        self, gpus: int, job: str, rank: int, group: int, more: Mapping[str, str]
+    ) -> dict[str, Any]:
         self.made += 1
         metadata: dict[str, Any] = {"uid": f"uid-{self.made}"}
         if job:
@@ -103,12 +117,7 @@ class Scheduler:
         amounts = {GPU: str(gpus)} if gpus else {}
         resources = {"limits": amounts, "requests": amounts}
         spec = {"containers": [{"name": "main", "resources": resources}]}
-        self.pods[name] = {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
-        await self._put(name)
-
-    async def job_comes(self, job: str, pods: int, gpus: int, group: int, **more: str) -> None:
-        for rank in range(pods):
-            await self.pod_comes(f"{job}-{rank}", gpus, job=job, rank=rank, group=group, **more)
+        return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
 
     async def pod_goes(self, name: str) -> None:
         del self.pods[name]

@@ -163,6 +163,30 @@ async def test_a_job_that_is_deleted_keeps_nothing(
         assert asking.master.service.placements.state.holds() == []
 
 
+@pytest.mark.parametrize("rank", [0, 1, 900000])
+@pytest.mark.parametrize("asked_first", [False, True])
+async def test_a_pod_of_another_namespace_that_names_the_job_changes_nothing_for_its_groups(
+    server: FakeServer, scheduler: Scheduler, tmp_path: Path, rank: int, *, asked_first: bool
+) -> None:
+    """The next pod goes to the node of its rank, and no other one passes its filter."""
+    async with asked(server, tmp_path) as asking:
+        if not asked_first:
+            await scheduler.stranger_comes("stranger", "train", rank)
+            await asyncio.sleep(1)
+        await scheduler.job_comes("train", 4, 8, 16)
+        await scheduler.schedule(asking, "train-0")
+        await asyncio.sleep(1)
+        if asked_first:
+            await scheduler.stranger_comes("stranger", "train", rank)
+            await asyncio.sleep(1)
+        found = await scheduler.schedule(asking, "train-1")
+        assert {*map(dragonfly, found["NodeNames"])} == {dragonfly(scheduler.node_of("train-0"))}
+        assert len(found["NodeNames"]) == 1
+        await bind_all(asking, scheduler)
+        assert not scheduler.waiting()
+        assert split_groups(scheduler, "train", 4, 2) == []
+
+
 async def test_a_question_about_a_pod_that_the_api_server_does_not_have_changes_nothing(
     server: FakeServer, scheduler: Scheduler, tmp_path: Path
 ) -> None:

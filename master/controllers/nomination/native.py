@@ -72,8 +72,8 @@ class NativeGangs:
             pods -= 1 + len(self._jobs.get(gang_id, ()))
             yield gang_id
 
-    def jobs(self) -> Mapping[str, GangPod]:
-        """Return one pod of each gang by the uid of its job; O(gangs)."""
+    def jobs(self) -> Mapping[GangId, GangPod]:
+        """Return one pod of each gang; O(gangs)."""
         return {job: next(iter(pods.values())) for job, pods in self._jobs.items()}
 
     def pods(self, gang_id: GangId) -> tuple[GangPod, ...]:

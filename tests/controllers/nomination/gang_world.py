@@ -12,7 +12,7 @@ from master.controllers.nomination.controller import Nomination
 from master.kube.objects import NODES, PODS
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
 from tests.controllers.nomination.masters import NODE_NAMES, leading
-from tests.controllers.nomination.objects import GPU, PAIR, WORDS, gated_pod
+from tests.controllers.nomination.objects import CREATED, GPU, LABEL, PAIR, gated_pod
 from tests.kube.api_model import ApiModel
 from tests.publish.forests import VENDOR
 from tests.support.kubernetes import node_status
@@ -36,10 +36,12 @@ class GangWorld:
         job: str = "job-1",
         group: str = "",
         stamp: Stamp = PAIR,
+        created: str = CREATED,
         **spec: Any,
     ) -> Any:
         """A gated pod of the pair `train`, or of another; of a PodGroup of Volcano, if named."""
         made = gated_pod(index, stamp, uid=job, group=group)
+        made["metadata"]["creationTimestamp"] = created
         return self.api.add(
             PODS,
             f"pod-{index}" if job == "job-1" else f"{job}-{index}",
@@ -77,11 +79,7 @@ class GangWorld:
         self.api.touch(at, name)
 
     def labelled(self) -> set[str]:
-        return {
-            name
-            for name, labels in self.api.labels().items()
-            if WORDS.node_label_prefix + "job-1" in labels
-        }
+        return {name for name, labels in self.api.labels().items() if LABEL in labels}
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"topo_master_{name}", labels)

@@ -27,7 +27,7 @@ from master.kube.volumes import CLAIMS, STORAGE_CLASSES, VOLUMES
 from master.kube.writing.writer import Writer, WriterMetrics
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.pods import PodParser
-from tests.controllers.nomination.objects import GPU, WORDS, gated_pod
+from tests.controllers.nomination.objects import GPU, LABEL, WORDS, gated_pod
 from tests.kube.api_model import ApiModel, Stored
 from tests.kube.model_store import ModelStore
 from tests.publish.forests import VENDOR
@@ -170,8 +170,7 @@ class GangCluster:
 
     def labelled(self) -> set[str]:
         """The nodes with the gang's label."""
-        label = WORDS.node_label_prefix + "job-1"
-        return {name for name, labels in self.api.labels().items() if label in labels}
+        return {name for name, labels in self.api.labels().items() if LABEL in labels}
 
     def _wake(self, _at: str, _name: str, _document: Any) -> None:
         asyncio.get_running_loop().call_soon(self.schedule)

@@ -13,7 +13,7 @@ from master.sources.kubernetes.pods import PodParser
 from tests.support.kubernetes import node_manifest
 from topo.gangs.annotation_keys import POD_GROUP, TASK_INDEX, AnnotationKeys
 from topo.gangs.job_kinds.kinds import JOB_KINDS
-from topo.gangs.machine.gang import Gang
+from topo.gangs.machine.gang import Gang, GangId, gang_of_owner
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import Way
 from topo.placement.job.policy import Policy
@@ -29,6 +29,16 @@ JOB = {
     "uid": "job-1",
     "controller": True,
 }
+
+
+def gang_of_job(uid: str = "job-1", namespace: str = "jobs") -> GangId:
+    """The gang of the job of this uid, whose pods `pod` and `gated_pod` make."""
+    return gang_of_owner(namespace, JOB_KINDS[0].api_version, JOB_KINDS[0].kind, uid)
+
+
+GANG = gang_of_job()
+LABEL = WORDS.node_label_prefix + GANG
+"""The label of its nodes."""
 PAIR = Stamp(pods=2, rank_offset=0, pods_per_group=2)
 CREATED = "2026-01-02T03:04:05Z"
 CREATED_S = 1767323045.0

@@ -9,15 +9,14 @@ from master.controllers.nomination.gangs.builder import build_gang
 from master.kube.objects import PODS
 from tests.controllers.nomination.gang_world import GangWorld, gang_world, is_open, nominated
 from tests.controllers.nomination.masters import NODE_NAMES
-from tests.controllers.nomination.objects import WORDS, gang_context, labelled_node, pod
-from topo.gangs.machine.gang import GangId
+from tests.controllers.nomination.objects import GANG, WORDS, gang_context, labelled_node, pod
 from topo.gangs.machine.instructions import OpenUnplanned
 from topo.gangs.machine.record import restore_record
 from topo.gangs.machine.write_order import next_writes, progress_of
 from topo.gangs.stamp import Stamp
 from topo.placement.job.request import OwnDomains
 
-GANG, RACK = GangId("job-1"), "rack"
+RACK = "rack"
 FOUR = Stamp(4, 0, 2, own_domains=(OwnDomains(1, 4, RACK),))
 LATE = {WORDS.is_late: "true"}
 OPEN: Any = ()

@@ -10,9 +10,8 @@ from master.kube.errors import KubeError
 from master.kube.objects import PODS
 from tests.controllers.nomination.gang_world import gang_world, is_open, nominated
 from tests.controllers.nomination.masters import FLIES, NODE_NAMES
-from tests.controllers.nomination.objects import GPU, WORDS
+from tests.controllers.nomination.objects import GANG, GPU, LABEL, WORDS
 from tests.publish.forests import VENDOR, forest
-from topo.gangs.machine.gang import GangId
 from topo.gangs.stamp import Stamp
 from topo.model.conditions.gang_states import GangState
 from topo.model.forest import Snapshot
@@ -51,9 +50,7 @@ async def test_a_note_and_the_hold_come_with_the_nomination_in_one_write():
             note = orjson.loads(annotations[WORDS.placement])
             assert note["node"] == nominated(pod)
             assert note["hold"] == annotations[WORDS.hold]
-            assert pod.document["spec"]["nodeSelector"] == {
-                WORDS.node_label_prefix + "job-1": note["selection"]
-            }
+            assert pod.document["spec"]["nodeSelector"] == {LABEL: note["selection"]}
 
 
 async def test_a_pod_of_somebody_else_on_a_planned_node_moves_the_gang():
@@ -124,7 +121,7 @@ async def test_what_would_let_a_gang_in_is_told_and_looked_for_anew_when_somebod
             world.api.remove(PODS, f"taker-{node}", "others")
             world.take(node, "later")
         await asyncio.sleep(10)
-        asked = await world.nomination.view.get_advised(GangId("job-1"))
+        asked = await world.nomination.view.get_advised(GANG)
         assert asked is not None
         assert asked[1].text == told.text
         assert asked[1].would_fit == told.would_fit.replace("taker", "later")
@@ -154,7 +151,8 @@ async def test_what_is_kept_for_the_head_is_in_the_log_of_the_bookings_of_those_
         for index in range(2):
             world.add_pod(index)
         await asyncio.sleep(10)
-        world.add_pod(0, job="job-2", stamp=Stamp(pods=1, rank_offset=0, pods_per_group=2))
+        one = Stamp(pods=1, rank_offset=0, pods_per_group=2)
+        world.add_pod(0, job="job-2", stamp=one, created="2026-01-02T03:05:05Z")
         await asyncio.sleep(10)
         steps = [entry for entry in entries if isinstance(entry, Advanced)]
         (asked,) = (e for step in steps for e in step.events if isinstance(e, HoldAsked))

@@ -7,8 +7,7 @@ import pytest
 
 from master.kube.objects import PODS
 from tests.controllers.nomination.gang_world import GangWorld, gang_world, nominated
-from tests.controllers.nomination.objects import WORDS
-from topo.gangs.machine.gang import GangId
+from tests.controllers.nomination.objects import GANG, WORDS
 from topo.model.conditions.gang_states import GangState
 
 pytestmark = pytest.mark.virtual_time
@@ -37,7 +36,7 @@ async def test_a_rank_that_has_ended_is_not_missing_and_its_sibling_may_come_aga
         ends(world, pods[0])
         await asyncio.sleep(10)
         assert state(world) is GangState.BOUND
-        history = world.nomination.status.store.history(GangId("job-1"))
+        history = world.nomination.status.store.history(GANG)
         assert GangState.PODS_MISSING not in [each.state for each in history[1:]]
         world.api.remove(PODS, "pod-1", "jobs")
         again = world.add_pod(1)

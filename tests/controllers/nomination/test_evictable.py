@@ -6,9 +6,8 @@ import pytest
 
 from master.controllers.nomination.evictable import evictable_pods
 from master.controllers.nomination.gangs.builder import build_gang
-from tests.controllers.nomination.objects import GROUP, gang_context, parse, pod
+from tests.controllers.nomination.objects import GANG, GROUP, gang_context, parse, pod
 from topo.gangs.annotation_keys import POD_GROUP, PREEMPTABLE
-from topo.gangs.machine.gang import GangId
 
 GPU = "metax-tech.com/gpu"
 GROUPS = {
@@ -52,7 +51,7 @@ PODS = [
 
 def units(*, volcano: bool, below: int = 5) -> list[tuple[str, str]]:
     own = [pod(index, group="train-job-1" if volcano else "") for index in range(2)]
-    gang = build_gang(GangId("job-1"), own, gang_context(*GROUPS.values()))
+    gang = build_gang(GANG, own, gang_context(*GROUPS.values()))
     pods = {(each.metadata.namespace, each.metadata.name): each for each in (*own, *PODS)}
     found = evictable_pods(gang, pods, GROUPS, below=below)
     return [(each.owner.split("/")[2], each.unit) for each in found]
@@ -79,4 +78,4 @@ def test_nobody_of_the_gangs_own_priority_is_evicted():
 @pytest.mark.parametrize("policy", ["", "PreemptLowerPriority", "Never"])
 def test_a_pod_that_preempts_nobody_has_its_gang_wait(policy: str):
     pods = [pod(0), pod(1, preemptionPolicy=policy)]
-    assert build_gang(GangId("job-1"), pods, gang_context()).preempts is (policy != "Never")
+    assert build_gang(GANG, pods, gang_context()).preempts is (policy != "Never")

@@ -13,9 +13,12 @@ from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import GangPod, NodeWants
 from tests.controllers.nomination.objects import (
     CREATED_S,
+    GANG,
     JOB,
+    LABEL,
     WORDS,
     gang_context,
+    gang_of_job,
     labelled_node,
     pod,
     pod_group,
@@ -27,7 +30,6 @@ from topo.model.ids import Kind, NodeName
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
 
-GANG = GangId("job-1")
 LET_IN = pod_group("Inqueue")
 NOTE = Note(
     node=NodeName("n1"),
@@ -159,7 +161,7 @@ def test_a_job_is_of_the_kind_whose_pool_alone_its_pods_name(spec: dict[str, Any
 
 
 def test_our_own_selector_and_a_fixed_host_name_narrow_nothing():
-    own = {WORDS.node_label_prefix + "job-1": "hold-1"}
+    own = {LABEL: "hold-1"}
     fixed = {"kubernetes.io/hostname": "n9"}
     gang = build_gang(
         GANG, [pod(0, gates=(), nodeSelector=own), pod(1, nodeSelector=fixed)], gang_context(LET_IN)
@@ -279,7 +281,7 @@ def test_a_version_alone_is_no_news_and_is_what_a_write_then_names():
         "[]",
         "{}",
         note_codec.encode_note(GangId("another"), NOTE),
-        '{"gang":"job-1"}',
+        f'{{"gang":"{GANG}"}}',
     ],
     ids=["empty", "text", "list", "bare", "of another gang", "cut"],
 )
@@ -316,13 +318,13 @@ def test_the_index_knows_pods_and_labels_of_each_gang_and_marks_what_changed():
     index.pod(key, pod(0))
     index.node(
         NodeName("n1"),
-        labelled_node("n1", **{WORDS.node_label_prefix + "job-1": "hold-1", "other": "x"}),
+        labelled_node("n1", **{LABEL: "hold-1", "other": "x"}),
     )
     assert index.take() == (GANG,)
     assert index.labelled(GANG) == {"n1": "hold-1"}
     index.node(
         NodeName("n1"),
-        labelled_node("n1", **{WORDS.node_label_prefix + "job-1": "hold-1", "other": "y"}),
+        labelled_node("n1", **{LABEL: "hold-1", "other": "y"}),
     )
     assert index.take() == ()
     index.named(("jobs", "train-job-1"))
@@ -338,7 +340,7 @@ def test_a_pod_of_another_job_under_the_name_of_an_old_one_changes_gangs():
     index.pod(key, pod(0))
     index.take()
     index.pod(key, pod(0, owners=({**JOB, "uid": "job-2"},)))
-    assert index.take() == (GANG, "job-2")
+    assert index.take() == (GANG, gang_of_job("job-2"))
     assert index.pods(GANG) == ()
 
 
@@ -380,7 +382,7 @@ def test_one_pod_that_says_a_million_more_come_later_makes_no_million_members():
 
 
 def test_our_own_selectors_of_groups_make_no_difference_between_them():
-    key, four = WORDS.node_label_prefix + "job-1", Stamp(4, 0, 2)
+    key, four = LABEL, Stamp(4, 0, 2)
     selectors = [{key: f"hold-1-{rank // 2}"} for rank in range(4)]
     pods = [pod(at, stamp=four, gates=(), nodeSelector=each) for at, each in enumerate(selectors)]
     request = build_gang(GANG, pods, gang_context(LET_IN)).request

@@ -11,12 +11,20 @@ from master.kube.gang_pod import EndedPod, GangPod
 from master.kube.objects import ObjectIdentity
 from master.kube.schedulers.composite_groups import CompositeGroupObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
-from tests.controllers.nomination.objects import CREATED, CREATED_S, JOB, WORDS, gang_context, pod
-from topo.gangs.machine.gang import Binding, Gang, GangId, gang_of_group
+from tests.controllers.nomination.objects import (
+    CREATED,
+    CREATED_S,
+    GANG,
+    JOB,
+    WORDS,
+    gang_context,
+    gang_of_job,
+    pod,
+)
+from topo.gangs.machine.gang import Binding, Gang, gang_of_group
 from topo.gangs.stamp import Stamp
 from topo.model.ids import Kind
 
-GANG = GangId("job-1")
 OF_GROUP = {WORDS.of_pod_group: "own", WORDS.rank: "1"}
 UNFIT = "pod group is unschedulable, 0/1 placements are available, first placement status: …"
 _READ = TypeAdapter(SchedulingGroupObject)
@@ -121,11 +129,11 @@ def test_both_gangs_that_name_a_pod_group_are_read_when_it_comes() -> None:
         index.pod(("jobs", f"p{number}"), grouped(number, owners=(owner,)))
     index.take()
     index.named(("jobs", "own"))
-    assert {*index.take()} == {"job-1", "job-2"}
+    assert {*index.take()} == {GANG, gang_of_job("job-2")}
     index.pod(("jobs", "p0"), None)
     index.take()
     index.named(("jobs", "own"))
-    assert index.take() == ("job-2",)
+    assert index.take() == (gang_of_job("job-2"),)
 
 
 def test_the_pods_of_a_pod_group_are_one_gang_whoever_owns_them() -> None:

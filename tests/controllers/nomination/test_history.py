@@ -14,13 +14,12 @@ from tests.controllers.nomination.masters import (
     leader,
     until,
 )
-from tests.controllers.nomination.objects import WORDS, pod
-from topo.gangs.machine.gang import GangId
+from tests.controllers.nomination.objects import WORDS, gang_of_job, pod
 from topo.gangs.status import Transition
 from topo.model.conditions.gang_states import GangState
 
 pytestmark = pytest.mark.virtual_time
-A = GangId("job-1")
+A = gang_of_job()
 
 
 def history(made: Leader) -> tuple[Transition, ...]:

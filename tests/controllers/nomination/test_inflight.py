@@ -15,11 +15,9 @@ from master.kube.objects import PODS, Metadata
 from master.kube.writing.writer import Settled
 from master.kube.writing.writes import Patch, WriteTarget
 from tests.controllers.nomination.masters import GangCluster, leading, until
-from tests.controllers.nomination.objects import gang_context, pod, pod_group
+from tests.controllers.nomination.objects import GANG, gang_context, gang_of_job, pod, pod_group
 from tests.kube.api_model import ApiModel
-from topo.gangs.machine.gang import GangId
 
-GANG = GangId("job-1")
 POD, NODE = ("jobs", "train-worker-0"), ("", "node-1")
 PAIR = build_gang(GANG, [pod(0), pod(1)], gang_context(pod_group("Inqueue")))
 WRITE = Patch(target=WriteTarget(PODS, POD[1], POD[0]), manager="m", uid="pod-0")
@@ -80,7 +78,7 @@ def test_what_is_late_holds_up_nobody():
 
 def test_a_node_that_was_written_for_two_gangs_came_for_both():
     _, inflight = reading()
-    other = GangId("job-2")
+    other = gang_of_job("job-2")
     inflight.read(replace(PAIR, id=other))
     inflight.add(GANG, NODE)
     inflight.add(other, NODE)

@@ -20,7 +20,7 @@ from tests.controllers.nomination.masters import (
     leader,
     until,
 )
-from topo.gangs.machine.gang import GangId
+from tests.controllers.nomination.objects import GANG
 
 pytestmark = pytest.mark.virtual_time
 
@@ -154,7 +154,7 @@ async def test_after_any_write_of_an_order_to_open_the_next_leader_opens_the_res
             await asyncio.sleep(SOON_S)
             began = len(way.written)
             way.dies_after = began + number
-            first.nomination.ungate((GangId("job-1"),), "kim wants it")
+            first.nomination.ungate((GANG,), "kim wants it")
             has_died = await dies(way)
         if not has_died:
             assert way.written[began:].count("open") == PODS_OF_GANG

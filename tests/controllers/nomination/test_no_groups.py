@@ -1,10 +1,13 @@
 """Gangs while no groups are known: each is told so with the next step, and nobody is split."""
 
 import asyncio
+import json
 
 import pytest
 
+from master.controllers.nomination.status import pod_events
 from tests.controllers.nomination.masters import (
+    NODE_NAMES,
     PODS_OF_GANG,
     GangCluster,
     Leader,
@@ -12,9 +15,8 @@ from tests.controllers.nomination.masters import (
     leader,
     leading,
 )
-from tests.controllers.nomination.objects import WORDS
+from tests.controllers.nomination.objects import WORDS, gang_of_job
 from tests.publish.forests import VENDOR
-from topo.gangs.machine.gang import GangId
 from topo.model.conditions.gang_states import GangState
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
@@ -102,6 +104,19 @@ async def test_while_the_groups_are_not_known_yet_each_job_says_what_is_waited_f
         assert condition["reason"] == "GangBound"
 
 
+async def test_each_gated_pod_of_a_gang_that_waits_has_an_event(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pod_events, "AFTER_S", 0.0)  # of the clock on the wall
+    cluster = GangCluster("kube-scheduler")
+    for node in NODE_NAMES:
+        cluster.take(node)
+    async with leader(cluster, Way(cluster.api)):
+        cluster.submit()
+        await asyncio.sleep(30)
+    about = [json.loads(each)["regarding"] for each in events(cluster)]
+    pods = {each["name"] for each in about if each["kind"] == "Pod"}
+    assert pods == {f"pod-{rank}" for rank in range(PODS_OF_GANG)}
+
+
 @pytest.mark.parametrize(("wanted", "bound"), [("job-1", PODS_OF_GANG), ("job-2", 0)])
 async def test_a_person_opens_the_gates_of_one_job_also_while_the_groups_are_not_known(
     wanted: str, bound: int
@@ -110,6 +125,6 @@ async def test_a_person_opens_the_gates_of_one_job_also_while_the_groups_are_not
     async with leader(cluster, Way(cluster.api), is_counted=lambda: False) as made:
         cluster.submit()
         await asyncio.sleep(5)
-        made.nomination.ungate((GangId(wanted),), "kim wants it")
+        made.nomination.ungate((gang_of_job(wanted),), "kim wants it")
         await asyncio.sleep(60)
         assert len(cluster.bound) == bound

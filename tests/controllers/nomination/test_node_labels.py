@@ -9,7 +9,7 @@ from master.kube.errors import KubeError
 from master.kube.objects import NODES, PODS
 from tests.controllers.nomination.gang_world import gang_world, nominated
 from tests.controllers.nomination.masters import NODE_NAMES
-from tests.controllers.nomination.objects import WORDS
+from tests.controllers.nomination.objects import LABEL, WORDS
 from tests.kube.api_model import STRATEGIC
 
 pytestmark = pytest.mark.virtual_time
@@ -39,7 +39,7 @@ async def test_labels_of_gangs_are_merged_into_a_node_by_their_names():
         assert {each.content_type for each in written} == {STRATEGIC}
         named = [orjson.loads(each.body or b"")["metadata"]["labels"] for each in written]
         own = sorted(each for labels in named for each in labels if labels[each] is not None)
-        assert own == [WORDS.node_label_prefix + "job-1"] * 2
+        assert own == [LABEL] * 2
         assert [labels for labels in named if left in labels] == [{left: None}]
         assert left not in world.api.labels()[NODE_NAMES[7]]
 

@@ -13,24 +13,31 @@ from master.sources.kubernetes.pods import PodParser
 from tests.controllers.nomination.objects import CREATED_S, POD, WORDS, gang_context, gated_pod
 from topo.gangs import note_codec
 from topo.gangs.annotation_keys import ONE_BY_ONE
-from topo.gangs.machine.gang import Gang, GangId, Note, Selection
+from topo.gangs.machine.gang import Gang, Note, Selection, gang_of_owner
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import Way
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.policy import Policy
 
-GANG = GangId("set-1")
-OWNER = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "ray", "controller": True}
+UID = "set-1"
+OWNER = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayCluster",
+    "name": "ray",
+    "uid": UID,
+    "controller": True,
+}
+GANG = gang_of_owner("jobs", "ray.io/v1", "RayCluster", UID)
 PARSER = PodParser(Policy(), WORDS, Way.NOMINATION)
 
 
 def worker(name: str, *, pods: int = 4, offset: int = 0, group: int | None = None) -> GangPod:
     """A worker of a RayCluster of so many, placed in a group or not yet."""
-    made: dict[str, Any] = gated_pod(0, Stamp(pods, offset, 2), uid=GANG)
+    made: dict[str, Any] = gated_pod(0, Stamp(pods, offset, 2), uid=UID)
     metadata = made["metadata"]
     del metadata["annotations"]["batch.kubernetes.io/job-completion-index"]
-    metadata["ownerReferences"] = [{**OWNER, "uid": GANG}]
+    metadata["ownerReferences"] = [OWNER]
     metadata |= {"name": name, "uid": f"uid-{name}"}
     if group is not None:
         note = Note(NodeName("n"), group, HoldId("h"), Selection("h"), 1, certified=True)
@@ -86,7 +93,7 @@ def test_a_pod_that_replaces_another_goes_into_its_group() -> None:
 
 def late(rank: int, word: str = "true", **fields: Any) -> GangPod:
     """A pod of a job of four whose later pods are made once the first run."""
-    made: dict[str, Any] = gated_pod(rank, Stamp(4, 0, 2), uid=GANG)
+    made: dict[str, Any] = gated_pod(rank, Stamp(4, 0, 2), uid=UID)
     made["metadata"]["annotations"][WORDS.is_late] = word
     made["metadata"] |= {"name": f"p{rank}", "uid": f"uid-{rank}"}
     found = PARSER.parse(POD.validate_python(made))

@@ -9,10 +9,9 @@ from pydantic import TypeAdapter
 from master.controllers.nomination.gangs.builder import build_gang
 from master.controllers.nomination.volumes import Volumes
 from master.kube.volumes import ClaimObject, StorageClassObject, VolumeObject
-from tests.controllers.nomination.objects import gang_context, labelled_node, pod
-from topo.gangs.machine.gang import Gang, GangId
+from tests.controllers.nomination.objects import GANG, gang_context, labelled_node, pod
+from topo.gangs.machine.gang import Gang
 
-GANG = GangId("job-1")
 ZONE = "topology.kubernetes.io/zone"
 _CLAIM, _VOLUME = TypeAdapter(ClaimObject), TypeAdapter(VolumeObject)
 _CLASS = TypeAdapter(StorageClassObject)

@@ -19,6 +19,7 @@ from topo.gangs.job_kinds.job_kind import JobKind, PodFacts
 from topo.gangs.job_kinds.job_set import JOB_SET
 from topo.gangs.job_kinds.kinds import JOB_KINDS
 from topo.gangs.job_kinds.training_operator import MPI_JOB, PYTORCH_JOB
+from topo.gangs.machine.gang import gang_of_owner
 
 RESTARTED = [each for each in JOB_KINDS if each.suspended_at]
 SCALED = [each for each in RESTARTED if each.size_key]
@@ -78,7 +79,9 @@ def knowing(group: int | None) -> Rules:
     of_set = PodFacts(keys=NATIVE.keys, namespace="default", labels=OF_SET, annotations={})
     named = kinds.gang_name(JOB_SET.name, of_set)
     assert named is not None
-    return replace(NATIVE, native_group=lambda gang: group if gang in {UID, named.id} else 0)
+    owners = (gang_of_owner("default", each.api_version, each.kind, UID) for each in RESTARTED)
+    gangs = {named.id, *owners}
+    return replace(NATIVE, native_group=lambda gang: group if gang in gangs else 0)
 
 
 def changed(before: dict[str, Any], after: dict[str, Any], rules: Rules) -> Reviewed:

@@ -20,7 +20,7 @@ change that gives a pod its node would be too late: Kueue may have chosen it bes
 a pod of the Workload runs, Kueue admits each pod at once that replaces a lost one: the lost one may
 be on a dead node, where it ends only once somebody removes the node.
 
-The subresource `scale` says of its job the uid alone, so that only pods tell.
+The subresource `scale` says only which job it is of, so that only pods tell.
 
 Sources: Kueue v0.19.2, `Reconcile` and `readRanksIfAvailable` of
 pkg/controller/tas/topology_ungater.go, `startJob` of pkg/controller/jobframework/reconciler.go,

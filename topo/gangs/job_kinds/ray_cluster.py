@@ -4,7 +4,7 @@
     → a gang of 8 pods; the two hosts of a replica have ranks beside each other
 
 Size: replicas x numOfHosts of the groups at its creation, which all start together; afterwards the
-pods that there are, since an autoscaler adds and removes them. Identity: the uid of the RayCluster.
+pods that there are, since an autoscaler adds and removes them. Identity: the RayCluster itself.
 Rank: none that lasts, see `topo.gangs.ranks`; at the start in the order of the labels
 worker-group-replica-index and replica-host-index, where Ray writes them.
 

@@ -1,7 +1,7 @@
 """Reader of a StatefulSet: all of its pods are a gang, ranked by their ordinals.
 
 Size: `spec.replicas` at its creation; pods of higher ordinals that come later are placed beside the
-others. Identity: the uid of the StatefulSet. Rank: the label apps.kubernetes.io/pod-index, less
+others. Identity: the StatefulSet itself. Rank: the label apps.kubernetes.io/pod-index, less
 `spec.ordinals.start`.
 
 With podManagementPolicy OrderedReady, the default, pod n + 1 is made once pod n is ready: its pods

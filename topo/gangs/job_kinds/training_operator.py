@@ -1,6 +1,6 @@
 """Readers of PyTorchJob and MPIJob, whose pods carry their index among those of one role.
 
-Size: the replicas of each role. Identity: the uid of the job, which controls its pods itself. Rank:
+Size: the replicas of each role. Identity: the job, which controls its pods itself. Rank:
 the label replica-index, of a PyTorchJob the master first. The launcher of an MPIJob has no GPUs and
 no part in the gang; one with GPUs would be a Job of its own beside the workers. With
 `runLauncherAsWorker` it is rank 0 of the job, and since 0.7 the workers are numbered from 1.

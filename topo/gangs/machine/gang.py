@@ -41,8 +41,8 @@ def gang_of(word: str, namespace: str, *parts: str) -> GangId:
     `word` says what they are names of: no two uses of this function have the same one. The names
     are a tenant's words: any text is one name, also with a slash in it.
     """
-    names = (each.replace("%", "%25").replace("/", "%2F") for each in (namespace, *parts))
-    return GangId(str(uuid5(_OF_GROUPS, "/".join((word, *names)))))
+    names = (each.replace("%", "%25").replace("/", "%2F") for each in (word, namespace, *parts))
+    return GangId(str(uuid5(_OF_GROUPS, "/".join(names))))
 
 
 def gang_of_owner(namespace: str, api_version: str, kind: str, uid: str) -> GangId:

@@ -14,6 +14,7 @@ from master.kube.objects import Key
 from master.kube.schedulers.volcano import PodGroupObject
 from master.kube.schedulers.volcano_config import Configured
 from master.kube.store import Store
+from topo.gangs.machine.gang import GangId
 
 
 @dataclass(kw_only=True)
@@ -26,8 +27,8 @@ class BypassedWebhook:
     writer: StatusWriter
     volcano: Configured
     _bypassed: set[str] = field(default_factory=set, init=False)
-    _ignored: set[str] = field(default_factory=set, init=False)
-    _ungrouped: set[str] = field(default_factory=set, init=False)
+    _ignored: set[GangId] = field(default_factory=set, init=False)
+    _ungrouped: set[GangId] = field(default_factory=set, init=False)
 
     def pods(self) -> Mapping[Key, GangPod]:
         """Return the existing pods that were created without our webhook."""
@@ -45,8 +46,8 @@ class BypassedWebhook:
         self._report_ungrouped(now_s)
         why_ignored = self.volcano.ignored
         jobs = self.native.jobs() if why_ignored else {}
-        for uid in jobs.keys() - self._ignored:
-            self.writer.write_ignored(jobs[uid], why_ignored, now_s)
+        for gang_id in jobs.keys() - self._ignored:
+            self.writer.write_ignored(jobs[gang_id], why_ignored, now_s)
         self._ignored = set(jobs)
         return len(came)
 

@@ -65,7 +65,7 @@ class NativePolicy:
     def all(self) -> Iterator[Shown]:
         """Yield all gangs that can be read; O(pods)."""
         for job in self.gangs.jobs():
-            found = attempt(partial(self.get, GangId(job)))
+            found = attempt(partial(self.get, job))
             if found is not None and not isinstance(found, ObjectError):
                 yield found
 

@@ -47,7 +47,7 @@ class StatusWriter:
         self._last: dict[tuple[GangId, str], tuple[EventContent, float]] = {}
         """The Events of the last minute by gang and reason, and when they were added."""
         self._later: dict[GangId, tuple[Regarding, EventContent]] = {}
-        """New texts of the present state of gangs, to be written once it is time."""
+        """New texts of the present state by gang, to be written once it is time."""
         writer.listen(EVENTS_MANAGER, self._settled)
         writer.listen(CONDITION_MANAGER, lambda _: None)
 
@@ -56,19 +56,19 @@ class StatusWriter:
 
         `since_s` is when the gang entered its state; both times are Unix times.
         """
-        row = status.state.row
+        row, gang_id = status.state.row, pod.gang_id
         if row.event:
             content = gang_event(row.event, status.message)
-            self._add(pod.gang_id, _about(pod), content, now_s)
+            self._add(gang_id, _about(pod), content, now_s)
             if row.pod_condition is PodCondition.WAITING:
-                self._pod_events.note_waiting(pod.gang_id, content, now_s)
+                self._pod_events.note_waiting(gang_id, content, now_s)
         if row.pod_condition is not PodCondition.WAITING:
-            self._pod_events.forget(pod.gang_id)
+            self._pod_events.forget(gang_id)
         if row.pod_condition is PodCondition.WAITING and (pod.gated or pod.other_gates):
-            self._waited.add(pod.gang_id)
+            self._waited.add(gang_id)
             self._writer.put(self._condition(pod, status, since_s))
-        elif row.pod_condition is PodCondition.ENDED and pod.gang_id in self._waited:
-            self._waited.discard(pod.gang_id)
+        elif row.pod_condition is PodCondition.ENDED and gang_id in self._waited:
+            self._waited.discard(gang_id)
             self._writer.put(self._condition(pod, status, since_s))
 
     def note_waiting(self, gang_id: GangId) -> None:

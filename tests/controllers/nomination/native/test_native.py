@@ -10,16 +10,17 @@ from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.status.native_policy import LabelledNodes, NativePolicy
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from tests.controllers.nomination.objects import (
+    GANG,
     JOB,
     WORDS,
     gang_context,
+    gang_of_job,
     labelled_node,
     pod,
     pod_group,
     status_store,
 )
 from tests.gangs.jobs import dragonflies
-from topo.gangs.machine.gang import GangId
 from topo.gangs.terms import Way
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import DRAGONFLY
@@ -67,11 +68,11 @@ def test_a_pod_is_of_a_native_gang_where_it_says_so_or_the_default_does(
 def test_the_pods_of_a_job_are_one_gang_until_the_last_is_gone() -> None:
     other = pod(2, annotations=NATIVE, owners=({**JOB, "uid": "job-2"},))
     found = of(*(pod(number, annotations=NATIVE) for number in range(2)), other)
-    assert set(found.jobs()) == {"job-1", "job-2"}
+    assert set(found.jobs()) == {GANG, gang_of_job("job-2")}
     found.pod(KEY, None)
-    assert set(found.jobs()) == {"job-1", "job-2"}
+    assert set(found.jobs()) == {GANG, gang_of_job("job-2")}
     found.all_pods({KEY: other})
-    assert set(found.jobs()) == {"job-2"}
+    assert set(found.jobs()) == {gang_of_job("job-2")}
     found.all_pods({})
     assert (len(found), found.jobs()) == (0, {})
 
@@ -95,7 +96,7 @@ def test_people_are_told_what_its_pod_group_asks_of_volcano_and_how_it_stands() 
         " unschedulable"
     )
     assert shown.get(gang.id) == (gang, stands)
-    assert shown.get(GangId("job-2")) is None
+    assert shown.get(gang_of_job("job-2")) is None
 
 
 @pytest.mark.parametrize("key", ["metax-tech.com/dragonfly", ""])
@@ -128,14 +129,15 @@ def test_a_pod_group_of_kubernetes_without_its_constraint_names_no_groups(key: s
 
 
 def test_gangs_that_changed_are_taken_until_enough_pods_are_reached_each_once() -> None:
-    owners = [({**JOB, "uid": f"job-{number}"},) for number in range(3)]
+    uids = [f"job-{number}" for number in range(3)]
+    owners, gangs = [({**JOB, "uid": uid},) for uid in uids], [*map(gang_of_job, uids)]
     found = of(*(pod(number, annotations=NATIVE, owners=owners[number]) for number in range(3)))
-    assert list(found.take(3)) == ["job-0", "job-1"]
+    assert list(found.take(3)) == gangs[:2]
     found.pod(KEY, None)
-    assert list(found.take(100)) == ["job-2", "job-0"]
+    assert list(found.take(100)) == [gangs[2], gangs[0]]
     assert list(found.take(100)) == []
     found.mark_all()
-    assert list(found.take(100)) == ["job-1", "job-2"]
+    assert list(found.take(100)) == gangs[1:]
 
 
 def test_a_pod_group_without_constraints_was_made_without_the_webhook() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 from master.controllers.nomination.status.pod_events import AFTER_S, PodEvents
 from master.controllers.nomination.status.status_writer import SAME_STATE_S, StatusWriter
 from master.kube.writing.writes import Apply
-from tests.controllers.nomination.objects import pod
-from topo.gangs.machine.gang import GangId
+from tests.controllers.nomination.objects import GANG, PAIR, gated_pod, parse, pod
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.publish.event_series import Reporter
@@ -63,11 +62,21 @@ def test_a_change_of_state_is_an_event_at_once_and_drops_the_text_that_waits() -
     assert [reason for reason, _ in made.events] == ["GangDisplaced", "GangBound"]
 
 
+def test_a_gang_of_another_namespace_with_the_same_owner_takes_no_event_from_a_gang() -> None:
+    made = Written()
+    document = gated_pod(0, PAIR)
+    document["metadata"] |= {"name": "stranger", "namespace": "evil"}
+    lost = GangStatus(state=GangState.DISPLACED, text="lost: node-0")
+    made.writer.write(parse(document), lost, NOW_S, NOW_S)  # type: ignore[arg-type]
+    made.report(GangState.DISPLACED, "lost: node-1", NOW_S + 1)
+    assert [text for _, text in made.events] == ["lost: node-0", "lost: node-1"]
+
+
 def test_a_gang_that_is_gone_gets_no_event_later() -> None:
     made = Written()
     for second in range(2):
         made.report(GangState.DISPLACED, f"lost: node-{second}", NOW_S + second)
-    made.writer.forget(GangId("job-1"))
+    made.writer.forget(GANG)
     made.writer.flush(NOW_S + 10 * SAME_STATE_S)
     assert len(made.events) == 1
 

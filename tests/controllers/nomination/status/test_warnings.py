@@ -8,13 +8,20 @@ from master.controllers.nomination.gangs.builder import build_gang
 from master.controllers.nomination.status.nomination_policy import with_doubts, with_limit_of_kueue
 from master.controllers.nomination.status.warnings import NOT_BOUND_S, gang_warnings
 from master.kube.gang_pod import GangPod
-from tests.controllers.nomination.objects import gang_context, gated_pod, parse, pod, pod_group
-from topo.gangs.machine.gang import Binding, GangId
+from tests.controllers.nomination.objects import (
+    gang_context,
+    gang_of_job,
+    gated_pod,
+    parse,
+    pod,
+    pod_group,
+)
+from topo.gangs.machine.gang import Binding
 from topo.gangs.stamp import Stamp
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 
-GANG = build_gang(GangId("job-1"), [pod(0), pod(1)], gang_context())
+GANG = build_gang(gang_of_job(), [pod(0), pod(1)], gang_context())
 CODES = {
     GangState.SPLIT: "gang-split",
     GangState.NEVER_FITS: "gang-hopeless",
@@ -67,7 +74,7 @@ def test_a_gang_whose_class_is_on_its_pods_alone_says_what_volcano_goes_by(
 ):
     group = pod_group("Inqueue", priorityClassName=of_job)
     pods = [pod(rank, priorityClassName=of_pods) for rank in range(2)]
-    gang = build_gang(GangId("job-1"), pods, gang_context(group))
+    gang = build_gang(gang_of_job(), pods, gang_context(group))
     text = with_doubts(gang, GangState.PREEMPTS, "it may evict 2 pods", "")
     assert ("set spec.priorityClassName of the job" in text) is told
     assert with_doubts(gang, GangState.NO_ROOM, "no room", "") == "no room"
@@ -89,7 +96,7 @@ def test_a_gang_of_kueue_that_waits_for_room_is_told_how_long_kueue_bears_that(
     document["metadata"] |= {"name": "train-0", "uid": "u", "labels": {label: "x"}}
     found = parse(document)
     assert isinstance(found, GangPod)
-    gang = build_gang(GangId("job-1"), [found], gang_context(pod_group("Inqueue")))
+    gang = build_gang(gang_of_job(), [found], gang_context(pod_group("Inqueue")))
     text = with_limit_of_kueue(gang, state, "no room")
     assert ("30 minutes" in text) is told
 
