@@ -165,7 +165,8 @@ class GangPod(ClusterPod):
     `job`: the kind and the name of its gang where its labels say that, and not its controller.
     `claims`: the PersistentVolumeClaims of its namespace that it mounts. `device_claims`: for each
     claim of devices that is its own the template, and the claim, empty before it is made.
-    `by_links`: it has no group, and gets its node by the links between the GPUs.
+    `selection`: what it selects of the label of its gang, `other_gang`: another gang whose label it
+    selects. `by_links`: it has no group, and gets its node by the links between the GPUs.
     `is_of_kueue`: Kueue admits its job. `workload`: the Workload by which Kueue admitted it.
     `scheduling_group`: the key of its PodGroup of Kubernetes; `makes_group`: this program makes
     that object, with `topology_key`, if there is one, as its constraint; `is_of_group`: the pods of
@@ -204,6 +205,7 @@ class GangPod(ClusterPod):
     workload: str = ""
     note: Note | None = None
     selection: Selection
+    other_gang: GangId | None = None
     opened: bool = False
     unplanned: str = ""
     unscheduled: str = ""

@@ -255,7 +255,7 @@ class Nomination:
         for part in (self.changes.inflight, self.status.store, self.status.writer):
             part.forget(gang_id)
         self.changes.queues.release(gang_id)
-        labelled = tuple(sorted(self.changes.index.labelled(gang_id)))
+        labelled = self.changes.index.superfluous_labels(gang_id)
         return Vanished(gang_id, labelled, self.answers.holds_of(gang_id))
 
     # What is to be done

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key, NodeObject
+from master.kube.store import Grouped
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId, Selection
 from topo.model.ids import NodeName
@@ -21,6 +22,8 @@ class GangIndex:
         self._pods: dict[GangId, dict[Key, None]] = {}
         self._labels: dict[NodeName, dict[GangId, Selection]] = {}
         self._nodes: dict[GangId, dict[NodeName, Selection]] = {}
+        self._selecting: Grouped[GangId, NodeName] = Grouped()
+        """Nodes of bound pods that select the label of another gang than theirs, by that gang."""
         self._named = _NamedObjects()
         self._marked: dict[GangId, None] = {}
         self.is_read = True
@@ -45,6 +48,15 @@ class GangIndex:
         """Return the nodes with the gang's label, and its value there."""
         return dict(self._nodes.get(gang_id, {}))
 
+    def superfluous_labels(self, gang_id: GangId) -> tuple[NodeName, ...]:
+        """Return the nodes that have the label of a gang without pods for nothing.
+
+        On the node of a bound pod that selects it, as of a job that an earlier release knew by
+        another id, the label stays: a kubelet that restarts fails pods whose node lacks it.
+        """
+        selected = self._selecting.values(gang_id).values()
+        return tuple(sorted(self._nodes.get(gang_id, {}).keys() - set(selected)))
+
     def labels(self, node: NodeName) -> Mapping[GangId, Selection]:
         """Return the labels of all gangs on a node."""
         return dict(self._labels.get(node, {}))
@@ -68,6 +80,7 @@ class GangIndex:
         found = pod if isinstance(pod, GangPod) else None
         if found is None and not self._knows(key):
             return
+        self._follow_selection(key, found)
         before = self._placed.pop(key, None)
         now = found if found is not None and found.is_placed_here else None
         if before is not None and (now is None or now.gang_id != before.gang_id):
@@ -81,7 +94,7 @@ class GangIndex:
 
     def all_pods(self, pods: Mapping[Key, ClusterPod]) -> None:
         """Replace all pods by those of a complete list."""
-        for key in [*self._placed, *self.bypassed, *self._ungrouped]:
+        for key in [*self._placed, *self.bypassed, *self._ungrouped, *self._selecting.keys]:
             if key not in pods:
                 self.pod(key, None)
         for key, pod in pods.items():
@@ -146,7 +159,16 @@ class GangIndex:
         return came
 
     def _knows(self, key: Key) -> bool:
-        return key in self._placed or key in self.bypassed or key in self._ungrouped
+        known = (self._placed, self.bypassed, self._ungrouped, self._selecting.keys)
+        return any(key in each for each in known)
+
+    def _follow_selection(self, key: Key, pod: GangPod | None) -> None:
+        before = self._selecting.drop(key)
+        gang_id = pod.other_gang if pod is not None and not pod.finished else None
+        if pod is not None and pod.node is not None and gang_id is not None:
+            self._selecting.put(key, gang_id, pod.node)
+        if before is not None and before != self._selecting.group_of(key):
+            self.mark(before)
 
     def _follow_ungated(self, key: Key, pod: GangPod | None) -> None:
         known = self.bypassed.pop(key, None)

@@ -32,7 +32,7 @@ from topo.gangs.annotation_keys import (
 )
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import GangName
-from topo.gangs.machine.gang import Note, Selection
+from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.scale_in import DELETION_COST
 from topo.gangs.stamp import Stamp, read_claimed, read_stamp
 from topo.gangs.status import Transition
@@ -262,6 +262,9 @@ class PodParser:
             workload=annotations.get(KUEUE_WORKLOAD, ""),
             note=place[0],
             selection=Selection(spec.node_selector.get(keys.node_label_prefix + gang.id, "")),
+            other_gang=_other_gang(spec.node_selector, keys.node_label_prefix, gang.id)
+            if spec.node_selector
+            else None,
             may_preempt=spec.preemption_policy != NEVER_PREEMPTS,
             priority_class=spec.priority_class_name,
             reported=_reported(found.status.conditions, keys.condition)
@@ -308,6 +311,12 @@ class PodParser:
         keys = self._keys
         found = {k: v for k, v in zip(keys.of_template, values, strict=True) if v is not None}
         return read_terms(found, keys), read_stamp(found, keys)
+
+
+def _other_gang(selector: Mapping[str, str], prefix: str, gang_id: GangId) -> GangId | None:
+    """Return the gang whose label a pod selects, where that is another one than its own."""
+    gangs = (GangId(key.removeprefix(prefix)) for key in selector if key.startswith(prefix))
+    return next((each for each in gangs if each != gang_id), None)
 
 
 def _job(found: PodObject, named: GangName | None, keys: AnnotationKeys) -> tuple[str, str] | None:
