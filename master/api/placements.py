@@ -246,6 +246,7 @@ def hold_summary(hold: Hold, now_s: float) -> HoldSummary:
     return {
         "id": hold.id,
         "key": hold.wish.key,
+        "namespace": hold.wish.namespace,
         "state": hold.state,
         "hold_s": hold.wish.hold_s,
         "expires_in_s": None if left_s is None else round(left_s, 3),

@@ -12,7 +12,13 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from topo.model.limits import MAX_KEY_CHARS
-from topo.placement.booking.holds import FORMAT, ClockReading, Hold, HoldsMemory
+from topo.placement.booking.holds import (
+    FORMAT,
+    ClockReading,
+    Hold,
+    HoldsMemory,
+    is_namespace,
+)
 from topo.placement.job.request import flaw
 
 MAX_NUMBER = 2**53 - 1
@@ -157,6 +163,8 @@ def _flaws(hold: Hold) -> Iterator[str]:
         yield "its id is none"
     if wish.key is not None and not _is_name(wish.key, MAX_KEY_CHARS):
         yield "its key is none"
+    if wish.namespace and not is_namespace(wish.namespace):
+        yield "its namespace is none"
     if (refused := flaw(request)) is not None:
         yield refused.what
     # Pods that join a gang are parts of its groups: one of the first and two of the last, say.

@@ -380,6 +380,7 @@ def held(name: str = "h-1", **more: Any) -> Any:
     return {
         "id": name,
         "key": "job-42",
+        "namespace": "team-a",
         "state": "held",
         "hold_s": 600.0,
         "expires_in_s": 600.0,

@@ -146,15 +146,18 @@ def read_assumptions(body: PlacementBody) -> Assumptions | None:
 def read_hold_request(call: web.Request, body: JobBody, request: Request) -> HoldRequest | None:
     """Return what is to be held, None for nothing; raise `BadInputError` for two different keys.
 
-    The header's value may stand in quotes, as draft-ietf-httpapi-idempotency-key-header has it.
+    A key or a namespace without a hold raises it, too, because it would have no effect. The
+    header's value may stand in quotes, as draft-ietf-httpapi-idempotency-key-header has it.
     """
     key = _key(call, body.key)
     if body.hold_s is None:
-        if key is not None:
-            what = "a key without a hold has no effect"
-            raise BadInputError(Refusal(what, "key", "give hold_s too, or leave out the key"))
+        for field, value in (("key", key), ("namespace", body.namespace)):
+            if value is not None:
+                what = f"a {field} without a hold has no effect"
+                fix = f"give hold_s too, or leave out the {field}"
+                raise BadInputError(Refusal(what, field, fix))
         return None
-    return HoldRequest(request, body.hold_s, key)
+    return HoldRequest(request, body.hold_s, key, body.namespace or "")
 
 
 def _key(call: web.Request, in_body: str | None) -> str | None:

@@ -12,10 +12,10 @@ from topo.cli.render.words import remaining_time
 
 
 def test_every_hold_is_a_row(topo: Topo, fake_master: FakeMaster) -> None:
-    done = samples.held("h-2", key=None, state="committed", expires_in_s=None)
+    done = samples.held("h-2", key=None, namespace="", state="committed", expires_in_s=None)
     fake_master.holds.append(done)
     lines = [" ".join(line.split()) for line in topo("holds").stdout.splitlines()]
-    assert "h-1 job-42 ▲ held 4 pods of 4 GPUs in groups of 12" in lines[1]
+    assert "h-1 job-42 team-a ▲ held 4 pods of 4 GPUs in groups of 12" in lines[1]
     assert lines[1].endswith("3 in 10 min")
     assert "h-2 ● committed" in lines[2]
     assert lines[2].endswith("when released")

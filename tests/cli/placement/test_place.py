@@ -76,8 +76,8 @@ def test_every_option_has_its_field(topo: Topo, fake_master: FakeMaster) -> None
     words = (
         "--mode preferred --within switchbox --gpu-type MXC500 --selector a=b --selector c=d=e "
         "--toleration k=v:NoSchedule --toleration k2 --exclude node-7 --exclude node-8 "
-        "--usage training --hold 10m --key job-42 --assume-free node-1 --assume-down node-2 "
-        "--assume-drain node-3"
+        "--usage training --hold 10m --key job-42 --namespace team-a --assume-free node-1 "
+        "--assume-down node-2 --assume-drain node-3"
     )
     topo(*JOB, *words.split())
     assert fake_master.bodies == [
@@ -97,6 +97,7 @@ def test_every_option_has_its_field(topo: Topo, fake_master: FakeMaster) -> None
             "usage": "training",
             "hold_s": 600.0,
             "key": "job-42",
+            "namespace": "team-a",
             "assume": {"free": ["node-1"], "down": ["node-2"], "drain": ["node-3"]},
         }
     ]

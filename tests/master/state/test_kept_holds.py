@@ -1,5 +1,6 @@
 """Which holds of a kept state are served again."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -50,3 +51,23 @@ def test_a_hold_of_other_pods_than_it_asks_for_is_left_out(sizes: tuple[int, ...
     assert found.memory is not None
     assert found.memory.holds == ()
     assert "its groups are not those of its request" in found.flaw
+
+
+@pytest.mark.parametrize(("namespace", "kept_ones"), [("team-a", 1), ("", 1), ("Team A", 0)])
+def test_a_hold_is_kept_with_the_namespace_whose_pods_have_it(
+    namespace: str, kept_ones: int
+) -> None:
+    made = hold(2, 1)
+    of_pods = replace(made, wish=replace(made.wish, namespace=namespace))
+    found = kept(HoldsMemory(FORMAT, (of_pods,), None))
+    assert found.memory is not None
+    assert found.memory.holds == (of_pods,) * kept_ones
+    assert ("its namespace is none" in found.flaw) is not bool(kept_ones)
+
+
+def test_a_hold_of_an_earlier_release_is_for_the_pods_of_no_namespace() -> None:
+    document = orjson.loads(TypeAdapter(HoldsMemory).dump_json(HoldsMemory(FORMAT, (hold(2, 1),))))
+    del document["holds"][0]["wish"]["namespace"]
+    found = kept_holds(document)
+    assert found.memory is not None
+    assert found.memory.holds == (hold(2, 1),)

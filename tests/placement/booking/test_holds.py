@@ -108,6 +108,7 @@ def test_the_same_key_and_request_is_the_same_hold() -> None:
             HoldRequest(Request(pods=4, gpus_per_pod=8, eligible=Eligibility("A")), 60.0, "job-7"),
             "filters differ",
         ),
+        (replace(wish(key="job-7"), namespace="team-a"), "namespace '', now 'team-a'"),
     ],
 )
 def test_the_same_key_with_another_request_is_refused_and_names_both(
@@ -170,6 +171,10 @@ def test_a_plan_that_does_not_fit_any_more_is_declined_with_the_node() -> None:
         (wish(key="k" * 256), Obstacle.TERMS, "key"),
         (wish(key="job\n7"), Obstacle.TERMS, "key"),
         (wish(key="\udcff"), Obstacle.TERMS, "key"),
+        (replace(wish(), namespace="Team A"), Obstacle.TERMS, "namespace"),
+        (replace(wish(), namespace="-a"), Obstacle.TERMS, "namespace"),
+        (replace(wish(), namespace="a\n"), Obstacle.TERMS, "namespace"),
+        (replace(wish(), namespace="a" * 64), Obstacle.TERMS, "namespace"),
     ],
 )
 def test_what_is_beyond_the_limits_is_declined(

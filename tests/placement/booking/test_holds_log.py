@@ -109,6 +109,20 @@ def test_a_log_replays_to_the_same_bytes():
     assert state_json(again([line_of(onward)]).bookings.state()) == state_json(it.bookings.state())
 
 
+def test_a_log_keeps_whose_a_hold_is_and_one_of_an_earlier_release_replays_to_the_same():
+    it = Recorder()
+    it.ask(1.0, "h1", replace(asked(2), namespace="team-a"))
+    assert b'"namespace":"team-a"' in it.lines[-1]
+    found = again(it.lines)
+    assert state_json(found.bookings.state()) == state_json(it.bookings.state())
+    earlier = lived()
+    before = [line.replace(b',"namespace":""', b"") for line in earlier.lines]
+    assert before != earlier.lines
+    found = again(before)
+    assert found.difference == ""
+    assert state_json(found.bookings.state()) == state_json(earlier.bookings.state())
+
+
 def test_the_first_step_of_which_something_else_comes_is_named():
     lines = lived().lines
     at = next(n for n, line in enumerate(lines) if b"committed h1" in line)

@@ -6,7 +6,7 @@ from topo.model.errors import Refusal
 
 _OWN_FLAGS = (
     *("pods", "group_size", "mode", "within", "gpu_type", "selector", "exclude", "usage", "key"),
-    *("explain", "free", "rails", "group", "depth", "format", "devices", "limit"),
+    *("namespace", "explain", "free", "rails", "group", "depth", "format", "devices", "limit"),
 )
 """Fields whose option has the same name."""
 _OPTIONS = {

@@ -119,17 +119,35 @@ class AssumeOptions:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldOptions:
+    """How the nodes are reserved, if they are."""
+
+    hold: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Reserve the nodes for so long, such as 10m.")
+    ] = None
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="With --hold: asked again with this key, the same hold."),
+    ] = None
+    namespace: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --hold: the namespace whose pods may take shares."),
+    ] = None
+
+    def body(self) -> dict[str, Any]:
+        """These fields of a request."""
+        from topo.cli.client import placements
+
+        hold_s = placements.hold_s(self.hold)
+        return placements.body(hold_s=hold_s, key=self.key, namespace=self.namespace)
+
+
 @takes_options
 def place(
     *,
     job: JobOptions,
-    hold: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Reserve the nodes for so long, such as 10m.")
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="With --hold: asked again with this key, the same hold."),
-    ] = None,
+    reservation: HoldOptions,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say for every objective what was refused and why.")
     ] = False,
@@ -143,11 +161,10 @@ def place(
     """Find the whole groups that a job should get; exit code 5 when it does not fit now."""
     from topo.cli.client import connection, placements
 
-    asked = placements.body(
-        hold_s=placements.hold_s(hold), key=key, assume=assume.body(), explain=explain or None
-    )
-    request = job.body() | asked
-    find = connection.target_to_read if hold is None else connection.target_to_change
+    asked = placements.body(assume=assume.body(), explain=explain or None)
+    request = job.body() | reservation.body() | asked
+    reads = reservation.hold is None
+    find = connection.target_to_read if reads else connection.target_to_change
     raw, document, roots = _place(find(options), request, output)
     if output is PlaceOutput.NODES:
         _print_nodes(document, request)

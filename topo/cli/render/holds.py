@@ -21,14 +21,15 @@ def render_holds(document: HoldsDocument, glyphs: Glyphs) -> RenderableType:
     """Render one row per hold, in the order given."""
     if not document["holds"]:
         return Text("nothing is held", style="dim")
-    columns = ("hold", "key", "state", "job", "nodes", "ends")
+    columns = ("hold", "key", "namespace", "state", "job", "nodes", "ends")
     return table(*columns, rows=(_row(hold, glyphs) for hold in document["holds"]))
 
 
 def _row(hold: HoldSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ...]:
     name = Text(plain(hold["id"]), style="bold")
     asked = describe_job(hold["pods"], hold["gpus_per_pod"], hold["group_size"])
-    return name, hold["key"], _state(hold, glyphs), asked, hold["nodes"], _ends(hold)
+    whose = hold["key"], hold["namespace"]
+    return name, *whose, _state(hold, glyphs), asked, hold["nodes"], _ends(hold)
 
 
 def render_hold(
@@ -41,6 +42,8 @@ def render_hold(
     )
     if key := hold["key"]:
         head.append(f" {glyphs.dot} key {plain(key)}", style="dim")
+    if namespace := hold["namespace"]:
+        head.append(f" {glyphs.dot} for pods of {plain(namespace)}", style="dim")
     if (inside := hold["inside"]) is not None:
         head.append(f" {glyphs.dot} inside {inside_in_words(inside)}", style="dim")
     head.append(f" {glyphs.dot} {_ends(hold)}", style="dim")

@@ -7,7 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topo.model.limits import MAX_KEY_CHARS, MAX_PODS, OWN_KEYS
+from topo.model.limits import (
+    MAX_KEY_CHARS,
+    MAX_NAMESPACE_CHARS,
+    MAX_PODS,
+    NAMESPACE,
+    OWN_KEYS,
+)
 from topo.model.machine import MAX_GPUS
 from topo.model.rest.document import Body
 
@@ -99,6 +105,13 @@ class JobBody(Body):
         None,
         description="a text of up to 255 characters: who asks again with it gets the same hold; "
         f"not {', '.join(OWN_KEYS)}…, as the master's own keys begin",
+    )
+    namespace: Annotated[str, Field(max_length=MAX_NAMESPACE_CHARS, pattern=NAMESPACE)] | None = (
+        Field(
+            None,
+            description="with hold_s, the namespace of Kubernetes whose pods take shares of the "
+            "hold by their annotation, up to 63 lower case letters, digits and '-'; else none do",
+        )
     )
 
 

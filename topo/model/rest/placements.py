@@ -45,10 +45,14 @@ class PodGroupDocument(TypedDict):
 
 
 class HoldSummary(TypedDict):
-    """A hold; `expires_in_s` is null once it is committed. `nodes` is their number."""
+    """A hold; `expires_in_s` is null once it is committed. `nodes` is their number.
+
+    `namespace`: whose pods take shares of it by their annotation, empty where none may.
+    """
 
     id: str
     key: Annotated[str | None, default(None)]
+    namespace: Annotated[str, default("")]
     state: Annotated[str, one_of("held", "committed"), default("held")]
     hold_s: Annotated[float, default(0.0)]
     expires_in_s: Annotated[float | None, default(None)]

@@ -6,6 +6,7 @@ that is known on both clocks.
 The reasons to refuse a hold: a limit, a key used for another request, no room any more.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +14,7 @@ from typing import NewType
 
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.model.limits import MAX_KEY_CHARS
+from topo.model.limits import MAX_KEY_CHARS, MAX_NAMESPACE_CHARS, NAMESPACE
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.job.plan import PlannedGroup, Pods
 from topo.placement.job.request import PlacementMode, Request
@@ -21,6 +22,7 @@ from topo.placement.job.request import PlacementMode, Request
 HoldId = NewType("HoldId", str)
 
 FORMAT = 1
+_NAMESPACE = re.compile(NAMESPACE, re.ASCII)
 
 
 class HoldState(StrEnum):
@@ -35,11 +37,14 @@ class HoldRequest:
     """A placement to be held for `hold_s` seconds.
 
     A second request with the same `key` returns the same hold, as long as that hold exists.
+    `namespace` is the one of Kubernetes whose pods take shares of the hold by naming it; empty:
+    none may.
     """
 
     request: Request
     hold_s: float
     key: str | None = None
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,23 +200,20 @@ def difference(first: HoldRequest, now: HoldRequest) -> str:
         ("mode", first.request.mode.value, now.request.mode.value),
         ("within", first.request.within, now.request.within),
         ("hold_s", f"{first.hold_s:g}", f"{now.hold_s:g}"),
+        ("namespace", repr(first.namespace), repr(now.namespace)),
     )
     found = [f"{name} {one}, now {other}" for name, one, other in pairs if one != other]
     return "; ".join(found) or "its filters differ"
 
 
 def beyond_limits(wish: HoldRequest, limits: Limits, holds: int) -> HoldRefused | None:
-    """Refuse a request beyond the limits: time, pods, key, number of holds; O(1)."""
+    """Refuse a request beyond the limits: time, pods, key, namespace, number of holds; O(1)."""
     pods = wish.request.pods
     if not 0 < wish.hold_s <= limits.hold_s:
         what = f"hold_s is {wish.hold_s:g}"
         return _beyond(what, "hold_s", f"give seconds, more than 0, at most {limits.hold_s:g}")
-    if wish.key is not None and not 0 < len(wish.key) <= MAX_KEY_CHARS:
-        what = f"the key has {len(wish.key)} characters"
-        return _beyond(what, "key", f"give 1 to {MAX_KEY_CHARS}")
-    if wish.key is not None and not wish.key.isprintable():  # no half of a code point either
-        what = "the key has characters that cannot be shown"
-        return _beyond(what, "key", "give letters, digits and punctuation")
+    if (refused := _wrong_names(wish)) is not None:
+        return refused
     if pods > limits.pods:
         what = f"a hold of {pods} pods"
         return _beyond(what, "pods", f"hold at most {limits.pods} pods at once")
@@ -220,6 +222,26 @@ def beyond_limits(wish: HoldRequest, limits: Limits, holds: int) -> HoldRefused 
         fix = "release one, or commit less and release sooner"
         return HoldRefused(Obstacle.FULL, Refusal(what, "holds", fix))
     return None
+
+
+def _wrong_names(wish: HoldRequest) -> HoldRefused | None:
+    """Refuse a key or a namespace that is none."""
+    if wish.key is not None and not 0 < len(wish.key) <= MAX_KEY_CHARS:
+        what = f"the key has {len(wish.key)} characters"
+        return _beyond(what, "key", f"give 1 to {MAX_KEY_CHARS}")
+    if wish.key is not None and not wish.key.isprintable():  # no half of a code point either
+        what = "the key has characters that cannot be shown"
+        return _beyond(what, "key", "give letters, digits and punctuation")
+    if wish.namespace and not is_namespace(wish.namespace):
+        what = f"namespace is {wish.namespace[:MAX_NAMESPACE_CHARS]!r}"
+        fix = f"give lower case letters, digits and '-', at most {MAX_NAMESPACE_CHARS}"
+        return _beyond(what, "namespace", fix)
+    return None
+
+
+def is_namespace(text: str) -> bool:
+    """Return whether a namespace of Kubernetes may have this name."""
+    return len(text) <= MAX_NAMESPACE_CHARS and _NAMESPACE.fullmatch(text) is not None
 
 
 def of_another(hold: Hold, wish: HoldRequest) -> HoldRefused:

@@ -133,6 +133,34 @@ async def test_a_key_of_another_request_is_refused_and_names_both(tmp_path: Path
         assert (both.status, both.json["field"]) == (400, "key")
 
 
+async def test_a_hold_says_whose_pods_take_shares_of_it(tmp_path: Path) -> None:
+    """The answer, one hold, the list; the same key for another namespace is another request."""
+    async with placing(tmp_path) as caller:
+        given = await caller.held(key="job-7", namespace="team-a")
+        shown = await caller.master.get(f"/v1/holds/{given['hold']['id']}")
+        listed = await caller.holds()
+        assert [each["namespace"] for each in (given["hold"], shown.json, *listed)] == [
+            *("team-a",) * 3
+        ]
+        assert (await caller.held())["hold"]["namespace"] == ""
+        again = await caller.held(key="job-7", namespace="team-a")
+        assert again["hold"]["id"] == given["hold"]["id"]
+        for namespace in ({}, {"namespace": "team-b"}):
+            other = await caller.post(
+                "/v1/holds", {**GANG, "key": "job-7", "group_size": None} | namespace
+            )
+            assert (other.status, other.json["field"]) == (409, "key")
+            assert "namespace 'team-a', now" in other.json["detail"]
+
+
+async def test_a_namespace_without_a_hold_is_refused_as_it_has_no_effect(tmp_path: Path) -> None:
+    async with placing(tmp_path) as caller:
+        job = {"pods": 1, "gpus_per_pod": 8, "namespace": "team-a"}
+        answer = await caller.post("/v1/placements", job)
+        assert (answer.status, answer.json["field"]) == (400, "namespace")
+        assert "hold_s" in answer.json["fix"]
+
+
 async def test_the_groups_of_an_earlier_answer_are_taken_if_they_fit(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
         job = {key: value for key, value in GANG.items() if key != "hold_s"}
@@ -181,6 +209,9 @@ async def test_a_given_group_that_would_be_split_is_replanned(tmp_path: Path) ->
         ({"pods": 9}, 400, "pods"),
         ({"key": ""}, 400, "key"),
         ({"key": "k" * 256}, 400, "key"),
+        ({"namespace": "Team A"}, 400, "namespace"),
+        ({"namespace": "a" * 64}, 400, "namespace"),
+        ({"namespace": ""}, 400, "namespace"),
         ({"groups": []}, 400, "groups"),
         ({"groups": [{"nodes": [{"name": "n0-0-0", "pods": 0}]}]}, 400, "groups.0.nodes.0.pods"),
         ({"assume": {}}, 400, "assume"),

@@ -33,7 +33,7 @@ async def test_a_hold_is_on_disk_soon_and_a_restart_keeps_it(tmp_path: Path) -> 
             return state.exists()
 
         await eventually(written)
-        given = await caller.held(key="job-7")
+        given = await caller.held(key="job-7", namespace="team-a")
 
         async def kept() -> bool:
             return given["hold"]["id"] in state.read_text()
@@ -55,7 +55,8 @@ async def test_a_hold_is_on_disk_soon_and_a_restart_keeps_it(tmp_path: Path) -> 
             assert (first["id"], first["state"]) == (given["hold"]["id"], "held")
             assert 0 < first["expires_in_s"] < 60
             assert (second["id"], second["state"]) == (other["hold"]["id"], "committed")
-            again = await caller.held(key="job-7")
+            assert (first["namespace"], second["namespace"]) == ("team-a", "")
+            again = await caller.held(key="job-7", namespace="team-a")
             assert again["hold"]["id"] == given["hold"]["id"]
             assert nodes_of(again) == nodes_of(given)
             third = await caller.held()
