@@ -22,6 +22,7 @@ class PlacementMetrics:
         self._events = counter(registry, "topo_master_hold_events", _HOLD_EVENTS)
         obstacles = (obstacle.value for obstacle in Obstacle)
         self._declined = counter(registry, "topo_master_holds_declined", obstacles)
+        self._claims = counter(registry, "topo_master_hold_claims_refused")
         self._recounts = counter(registry, "topo_master_capacity_recounts")
         self._differences = counter(registry, "topo_master_capacity_differences")
         self._fits = self._placed.labels("feasible", "")
@@ -43,6 +44,10 @@ class PlacementMetrics:
     def declined(self, obstacle: Obstacle) -> None:
         """Count a hold that was refused."""
         self._declined.labels(obstacle.value).inc()
+
+    def claim_refused(self) -> None:
+        """Count a pod that names a hold of others."""
+        self._claims.inc()
 
     def recounted(self, differences: int) -> None:
         """Count a recount, and the nodes that it found counted wrongly."""

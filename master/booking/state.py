@@ -69,6 +69,8 @@ class BookingState:
         """Takes what happens, where it is recorded."""
         self.on_hold: Callable[[HoldChange], None] | None = None
         """Called with what happens to holds, when it is told."""
+        self.on_new_holds: Callable[[Sequence[HoldId]], None] | None = None
+        """Called in the same turn with holds that were not there before: made, restored, copied."""
         self._limits = limits
         self._usage: NodeUsage | None = None
         self._judged: tuple[object, CapacityView] | None = None
@@ -221,11 +223,18 @@ class BookingState:
                 self.metrics.declined(change.obstacle)
             elif isinstance(change, HoldChange):
                 self._note(change)
+        self._announce(
+            [
+                change.hold.id
+                for change in changes
+                if isinstance(change, HoldChange) and change.what is What.RESERVED
+            ]
+        )
         return changes
 
     def restore(self, memory: HoldsMemory) -> None:
         """Restore the holds of an earlier process; log those that ended in between."""
-        dropped = self._bookings.restore(memory, self._now())
+        dropped = self._replace_holds(memory)
         for hold in dropped:
             self.metrics.count(What.EXPIRED)
             _log.info("hold expired while the master was away", hold=hold.id, pods=_pod_count(hold))
@@ -238,7 +247,18 @@ class BookingState:
 
     def replicate(self, memory: HoldsMemory) -> None:
         """Replace all holds by those of another process."""
-        self._bookings.restore(memory, self._now())
+        self._replace_holds(memory)
+
+    def _replace_holds(self, memory: HoldsMemory) -> tuple[Hold, ...]:
+        """Replace all holds; return those whose time is over."""
+        before = {hold.id for hold in self._bookings}
+        dropped = self._bookings.restore(memory, self._now())
+        self._announce([hold.id for hold in self._bookings if hold.id not in before])
+        return dropped
+
+    def _announce(self, new: Sequence[HoldId]) -> None:
+        if new and self.on_new_holds is not None:
+            self.on_new_holds(new)
 
     def _now(self) -> ClockReading:
         return ClockReading(boot_id(), self.clock(), time.time())

@@ -17,14 +17,14 @@ from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.decisions.own_domains import nodes_kept_apart
 from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
+from topo.gangs.hold_claims import gang_key, gang_of_hold
 from topo.gangs.machine.events import Checked, Planned, Refused
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.instructions import Check, Occupied, Place
 from topo.model.ids import Kind, NodeName
-from topo.model.limits import GANG_KEYS
 from topo.model.words import counted, listed
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, Pod, PodGone
-from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
+from topo.placement.booking.holds import HoldId, HoldRefused, HoldRequest
 from topo.placement.capacity.node_room import Held
 from topo.placement.capacity.pod_room import PodRoom
 from topo.placement.job.request import Kin, Request
@@ -239,7 +239,7 @@ class PlacementAnswers:
     ) -> HoldId | HoldRefused:
         """Book the nodes, and release in the same step the pods and holds that this replaces."""
         hold_id = HoldId(f"hold-{secrets.token_hex(6)}")
-        key = f"{GANG_KEYS}{asked.id}/{hold_id}"
+        key = gang_key(asked.id, hold_id)
         booking = HoldAsked(
             id=hold_id,
             wish=HoldRequest(found.request, self._hold_s, key),
@@ -262,12 +262,6 @@ class PlacementAnswers:
 
 def _nowhere(_kin: Kin, _but: GangId) -> tuple[Occupied, ...]:
     return ()
-
-
-def gang_of_hold(hold: Hold) -> GangId | None:
-    """Return the gang that a hold was made for; None for a hold of another client."""
-    key = hold.wish.key or ""
-    return GangId(key.split("/")[1]) if key.startswith(GANG_KEYS) and key.count("/") == 2 else None
 
 
 def _describe(evicted: Sequence[Evictable]) -> str:

@@ -8,6 +8,7 @@ of the reflectors, in whatever order events came.
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -21,6 +22,7 @@ from master.kube.reflector import Listed, Reflector, StoreEvent
 from master.object_errors import ObjectErrors, ObjectKind
 from master.sources.kubernetes import nodes
 from master.sources.kubernetes.device_config import SharingModes
+from master.sources.kubernetes.hold_claims import HoldClaims
 from master.sources.kubernetes.nodes import cluster_node
 from topo.kit.process import collector
 from topo.model.cluster import ClusterNode
@@ -80,6 +82,8 @@ class ClusterCapacity:
         of_nodes.subscribe(self._node_told)
         of_pods.subscribe(self._pod_told)
         devices.on_change.append(self._devices_told)
+        self._claims = HoldClaims(state)
+        state.on_new_holds = self._count_claimants
         self.hold_of: Callable[[Key], HoldId | None] = _no_hold
         """Returns the hold of a ProvisioningRequest, which pods that consume it take over."""
 
@@ -87,6 +91,7 @@ class ClusterCapacity:
     def doubts(self) -> tuple[SourceWarning, ...]:
         """Statements of nodes and pods that cannot be used, in the order of their names."""
         found = [text for key in sorted(self._doubts) for text in self._doubts[key]]
+        found += self._claims.doubts
         told, more = found[:MOST_DOUBTS], len(found) - MOST_DOUBTS
         told += [f"{more} more of this kind"] if more > 0 else []
         return SourceWarning.of_each(SourceCondition.DOUBTFUL_OBJECT, told)
@@ -213,6 +218,7 @@ class ClusterCapacity:
         claiming += [_claims_gpus_of(found) for found in news.values()]
         # A device is on its node as a GPU or as one that is taken, never as both: so at once.
         self._follow_nodes(self._read_again(filter(None, claiming)))
+        self._claims.note(news)
         for key, found in news.items():
             seen = None if found is None else self._seen(found)
             uid = uids.get(key)
@@ -236,20 +242,31 @@ class ClusterCapacity:
 
         A pod of which the hold cannot be found, since that raises an error, counts against none.
         """
+        seen = self._errors.run(
+            ObjectKind.OBJECT, _of_pod(key_of(found.metadata)), partial(self._taken_by, found)
+        )
+        if not isinstance(seen, ObjectError):
+            return seen
+        booking = found.booking
+        return booking and replace(booking, pod=replace(booking.pod, hold=None))
 
-        def count() -> PodSeen | None:
-            seen = self.counted(found)
-            return None if seen is None else self._as_consumer(found, seen)
-
-        seen = self._errors.run(ObjectKind.OBJECT, _of_pod(key_of(found.metadata)), count)
-        return found.booking if isinstance(seen, ObjectError) else seen
-
-    def _as_consumer(self, found: ClusterPod, seen: PodSeen) -> PodSeen:
-        """Return what a pod takes, with the booking that it consumes where it states no other."""
-        if not found.consumes or seen.pod.hold is not None:
+    def _taken_by(self, found: ClusterPod) -> PodSeen | None:
+        """Return what a pod takes, against the hold that it names or else the one it consumes."""
+        seen = self.counted(found)
+        if seen is None:
+            return None
+        if seen.pod.hold is not None:
+            return self._claims.judge(found, seen)
+        if not found.consumes:
             return seen
         hold = self.hold_of((found.metadata.namespace, found.consumes))
         return replace(seen, pod=replace(seen.pod, hold=hold))
+
+    def _count_claimants(self, holds: Iterable[HoldId]) -> None:
+        """Count anew, in the same turn, the pods that name holds which were not there before."""
+        pods = (self._known_pods[key] for key in self._claims.naming(holds))
+        if events := [seen for seen in map(self._seen, pods) if seen is not None]:
+            self._state.advance(*events)
 
     def _follow_room(self, name: NodeName, found: "_NodeRead | None") -> None:
         room, claims = self._state.room, f"{_CLAIMS_OF}{name}"

@@ -120,7 +120,8 @@ class SourceCondition(Condition):
     )
     DOUBTFUL_OBJECT = Row(
         "doubtful-object",
-        "a node or pod of Kubernetes states what cannot be followed: two pools, no quantity",
-        "correct what it names: a label, a taint or a quantity",
+        "a node or pod of Kubernetes states what cannot be followed: two pools, no quantity, "
+        "the hold of others",
+        "correct what it names: a label, a taint, a quantity or an annotation",
         _NOTE,
     )
