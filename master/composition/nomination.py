@@ -42,6 +42,7 @@ from master.kube.schedulers.volcano_config import NOT_READ, Configured
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.object_errors import ObjectErrors
+from master.sources.kubernetes.plan_proof import PlanProof
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.gangs import Gangs
@@ -121,7 +122,8 @@ def build_nomination(config: NominationConfig) -> Nomination:
     config.placements.state.room.on_tight = debounce.wake
     capacity = CapacityDelta(config.placements.state)
     config.sources.devices.on_classes.append(capacity.note_growth)
-    kin_pods = KinPods(config.sources.pods)
+    proof = PlanProof(config.sources.nodes, config.placements.state)
+    kin_pods = KinPods(config.sources.pods, proof.borne_out)
     kin_pods.on_gone += [capacity.note_growth, debounce.wake]
     reading.answers.occupied = kin_pods.occupied
     return Nomination(

@@ -18,11 +18,17 @@ from topo.placement.job.request import Kin
 class KinPods:
     """Pods of parts, by their kin. Mutable; follows the store of pods.
 
-    `on_gone` is called when one that takes no GPUs may have left a node, which frees no GPU and may
-    yet free a domain.
+    `borne_out` returns a pod as it counts: by a plan only where a fact bears that out. `on_gone` is
+    called when one that takes no GPUs may have left a node, which frees no GPU and may yet free a
+    domain.
     """
 
-    def __init__(self, pods: Store[ClusterPod]) -> None:
+    def __init__(
+        self,
+        pods: Store[ClusterPod],
+        borne_out: Callable[[ClusterPod], ClusterPod] = lambda pod: pod,
+    ) -> None:
+        self._borne_out = borne_out
         self._pods = tuple(Grouped[Kin, ClusterPod]() for _ in range(MOST_KINS))
         """By the first kin of each pod, then by the next."""
         self.on_gone: list[Callable[[], None]] = []
@@ -32,7 +38,9 @@ class KinPods:
         """Yield where the pods of a kin are, but for those of one gang; O(pods of the kin)."""
         for at, pods in enumerate(self._pods):
             for pod in pods.values(kin).values():
-                if pod.gang_id != but and (node := pod.takes_of) is not None:
+                if pod.gang_id == but:
+                    continue
+                if (node := self._borne_out(pod).takes_of) is not None:
                     yield Occupied(node, pod.parts[at].label)
 
     def _follow(self, event: StoreEvent[ClusterPod]) -> None:

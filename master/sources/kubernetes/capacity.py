@@ -19,11 +19,13 @@ from master.kube.dra.counts import DeviceCounts, device_claims_of, with_devices
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key, NodeObject, key_of
 from master.kube.reflector import Listed, Reflector, StoreEvent
+from master.kube.store import Grouped
 from master.object_errors import ObjectErrors, ObjectKind
 from master.sources.kubernetes import nodes
 from master.sources.kubernetes.device_config import SharingModes
 from master.sources.kubernetes.hold_claims import HoldClaims
 from master.sources.kubernetes.nodes import cluster_node
+from master.sources.kubernetes.plan_proof import PlanProof, planned_node
 from topo.kit.process import collector
 from topo.model.cluster import ClusterNode
 from topo.model.conditions.sources import SourceCondition
@@ -74,6 +76,9 @@ class ClusterCapacity:
         self._known_pods: dict[Key, ClusterPod] = {}
         self._doubts: dict[Key, tuple[str, ...]] = {}
         self._lost_all = False
+        self._proof = PlanProof(of_nodes, state)
+        self._planned: Grouped[NodeName, None] = Grouped()
+        """Pods that are not bound, by the nodes that their notes name."""
         self._woken = asyncio.Event()
         self.counted: Callable[[ClusterPod], PodSeen | None] = lambda pod: pod.booking
         """Returns what a pod takes, against a hold that it does not name itself."""
@@ -175,6 +180,7 @@ class ClusterCapacity:
             if key not in there:
                 self._errors.clear(ObjectKind.OBJECT, _of_node(key[1]))
         self._set_doubts({key: there[key].doubts if key in there else () for key in news})
+        self._count_planned(NodeName(key[1]) for key in news)
 
     def _read_node(self, found: NodeObject) -> "_NodeRead":
         """Return what a node states; one for which that raises an error counts as without room."""
@@ -206,20 +212,28 @@ class ClusterCapacity:
 
     def _is_booked(self, key: Key, node: NodeName) -> bool:
         """Return whether the GPUs that a pod claims are booked on the node."""
-        return _claims_gpus_of(self._known_pods.get(key)) == node
+        return self._claims_gpus_of(self._known_pods.get(key)) == node
+
+    def _claims_gpus_of(self, pod: ClusterPod | None) -> NodeName | None:
+        """Return the node on which GPUs are booked that a pod claims; None for none."""
+        if not isinstance(pod, GangPod) or not pod.claimed_gpus:
+            return None
+        booking = self._proof.borne_out(pod).booking
+        return booking.pod.node if booking is not None else None
 
     def _follow_pods(self, keys: Collection[Key]) -> None:
         """Book and release pods; one of the same name may be another pod."""
         before = self._known_pods
         events: list[Event] = []
         uids = {key: before[key].metadata.uid for key in keys if key in before}
-        claiming = [_claims_gpus_of(before.get(key)) for key in keys]
+        claiming = [self._claims_gpus_of(before.get(key)) for key in keys]
         news = _changed_objects(keys, self._pods.objects, before)
-        claiming += [_claims_gpus_of(found) for found in news.values()]
+        claiming += [self._claims_gpus_of(found) for found in news.values()]
         # A device is on its node as a GPU or as one that is taken, never as both: so at once.
         self._follow_nodes(self._read_again(filter(None, claiming)))
         self._claims.note(news)
         for key, found in news.items():
+            self._note_plan(key, found)
             seen = None if found is None else self._seen(found)
             uid = uids.get(key)
             if uid is not None and (seen is None or seen.pod.uid != uid):
@@ -237,6 +251,28 @@ class ClusterCapacity:
         if events:
             self._state.advance(*events)
 
+    def _note_plan(self, key: Key, found: ClusterPod | None) -> None:
+        """Note which node the label of which decides whether the plan of a pod counts."""
+        node = planned_node(found) if found is not None else None
+        if node is not None:
+            self._planned.put(key, node, None)
+        else:
+            self._planned.drop(key)
+
+    def _count_planned(self, nodes: Iterable[NodeName]) -> None:
+        """Count anew the pods that are planned on nodes that changed: their labels may have."""
+        self._count_again([key for node in nodes for key in self._planned.values(node)])
+
+    def _count_again(self, keys: Iterable[Key]) -> None:
+        """Count anew what known pods take: what bears out their claims may have come or gone."""
+        events: list[Event] = []
+        for found in filter(None, map(self._known_pods.get, keys)):
+            seen = self._seen(found)
+            events.append(seen if seen is not None else PodGone(found.metadata.uid))
+            self._book_room(found)
+        if events:
+            self._state.advance(*events)
+
     def _seen(self, found: ClusterPod) -> PodSeen | None:
         """Return what a pod takes, and the hold against which it counts.
 
@@ -247,12 +283,12 @@ class ClusterCapacity:
         )
         if not isinstance(seen, ObjectError):
             return seen
-        booking = found.booking
+        booking = self._proof.borne_out(found).booking
         return booking and replace(booking, pod=replace(booking.pod, hold=None))
 
     def _taken_by(self, found: ClusterPod) -> PodSeen | None:
         """Return what a pod takes, against the hold that it names or else the one it consumes."""
-        seen = self.counted(found)
+        seen = self.counted(self._proof.borne_out(found))
         if seen is None:
             return None
         if seen.pod.hold is not None:
@@ -264,9 +300,7 @@ class ClusterCapacity:
 
     def _count_claimants(self, holds: Iterable[HoldId]) -> None:
         """Count anew, in the same turn, the pods that name holds which were not there before."""
-        pods = (self._known_pods[key] for key in self._claims.naming(holds))
-        if events := [seen for seen in map(self._seen, pods) if seen is not None]:
-            self._state.advance(*events)
+        self._count_again(self._claims.naming(holds))
 
     def _follow_room(self, name: NodeName, found: "_NodeRead | None") -> None:
         room, claims = self._state.room, f"{_CLAIMS_OF}{name}"
@@ -283,7 +317,7 @@ class ClusterCapacity:
             room.remove_pod(claims)
 
     def _book_room(self, pod: ClusterPod) -> None:
-        if (node := pod.takes_of) is not None:
+        if (node := self._proof.borne_out(pod).takes_of) is not None:
             takes = with_devices(pod.takes, self._devices.unallocated(pod))
             self._state.room.set_pod(pod.metadata.uid, node, takes)
             self._state.cards.set_pod(pod.metadata.uid, node, *pod.shares)
@@ -321,13 +355,6 @@ def _of_pod(key: Key) -> str:
 
 def _no_hold(_key: Key) -> HoldId | None:
     return None
-
-
-def _claims_gpus_of(pod: ClusterPod | None) -> NodeName | None:
-    """Return the node on which GPUs are booked that a pod claims; None for none."""
-    if not isinstance(pod, GangPod) or not pod.claimed_gpus or pod.booking is None:
-        return None
-    return pod.booking.pod.node
 
 
 class MarkedKeys:

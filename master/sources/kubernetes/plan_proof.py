@@ -1,0 +1,65 @@
+"""Where a pod that is not bound takes what it asks for: by its plan, where a fact bears that out.
+
+An opened pod takes the GPUs of its place before it is bound, as its note says: a scheduler clears
+the nomination when an attempt fails, and the plan stays. Whoever may create pods can write a note,
+and a pod that no scheduler binds would take a node for ever. So a note counts here as it does for
+the machine (`topo.gangs.machine.claims`): by a hold that was made for the pod's gang, or by the
+gang's label on the node, which only masters write. Else the pod takes the node that it is nominated
+to, which only schedulers and masters write.
+
+Cost: O(1) for a pod.
+"""
+
+from dataclasses import replace
+
+from master.booking.state import BookingState
+from master.kube.gang_pod import ClusterPod, GangPod
+from master.kube.objects import NodeObject
+from master.kube.store import Store
+from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.hold_claims import gang_of_hold
+from topo.gangs.machine.claims import is_borne_out
+from topo.gangs.machine.gang import Note, Selection
+from topo.model.ids import NodeName
+from topo.placement.booking.holds import Hold
+
+
+class PlanProof:
+    """Judges the plans of unbound pods by the nodes and the holds of this moment."""
+
+    def __init__(self, nodes: Store[NodeObject], state: BookingState) -> None:
+        self._nodes, self._state = nodes, state
+        self._prefix = AnnotationKeys(state.policy.domain).node_label_prefix
+
+    def borne_out(self, pod: ClusterPod) -> ClusterPod:
+        """Return the pod with the booking that counts: of its plan, of its nomination, or none."""
+        node = planned_node(pod)
+        seen = pod.booking
+        if node is None or seen is None or self._is_borne_out(pod):
+            return pod
+        if pod.nominated is None:
+            return replace(pod, booking=None)
+        return replace(pod, booking=replace(seen, pod=replace(seen.pod, node=pod.nominated)))
+
+    def _is_borne_out(self, pod: ClusterPod) -> bool:
+        note = pod.note if isinstance(pod, GangPod) else None
+        if note is None:
+            return False
+        node = self._nodes.objects.get(("", note.node))
+        labels = node.metadata.labels if node is not None else {}
+        label = Selection(labels.get(f"{self._prefix}{pod.gang_id}", ""))
+        return is_borne_out(note, self._holds(pod, note), {note.node: label})
+
+    def _holds(self, pod: ClusterPod, note: Note) -> tuple[()] | tuple[str]:
+        """Return the hold of a note if it was made for the pod's gang."""
+        hold = self._state.find_hold(note.hold)
+        is_own = isinstance(hold, Hold) and gang_of_hold(hold) == pod.gang_id
+        return (note.hold,) if is_own else ()
+
+
+def planned_node(pod: ClusterPod) -> NodeName | None:
+    """Return the node that an unbound pod takes by its note; None for any other pod."""
+    note = pod.note if isinstance(pod, GangPod) else None
+    if note is None or not note.is_booked or pod.node is not None or pod.booking is None:
+        return None
+    return note.node
