@@ -246,6 +246,9 @@ class Gangs:
     def _unreadable(self, event: Unreadable, now_s: float) -> Iterable[Instruction]:
         self._gone.pop(event.gang.id, None)
         self._put_aside(event.gang, event.error, now_s)
+        aside = self._set_aside[event.gang.id]
+        # Whether the write that failed was made is not known: the next observation shows it.
+        self._set_aside[event.gang.id] = replace(aside, given={})
         return ()
 
     def _vanished(self, event: Vanished, _now_s: float) -> Iterable[Instruction]:

@@ -33,6 +33,7 @@ CODES = {
     GangState.OPENED: "gang-not-bound",
     GangState.PREEMPTS: "gang-not-bound",
     GangState.WRITE_REFUSED: "gang-write-refused",
+    GangState.UNREADABLE: "gang-unreadable",
 }
 
 
