@@ -24,6 +24,7 @@ from master.kube.objects import NodeObject
 from master.kube.reflector import Reflector
 from master.kube.schedulers.provisioning import KnownRequest, KnownTemplate
 from master.kube.store import Store
+from master.object_errors import ObjectKind
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.ids import NodeName
 from topo.model.limits import REQUEST_KEYS, WORKLOAD_KEYS
@@ -108,7 +109,11 @@ class _Building:
         """Return what answers for workloads of Kueue."""
         cluster = self._cluster
         stores = WorkloadStores(
-            cluster.workloads, cluster.admission_checks, cluster.kueue_flavors, self._keys
+            cluster.workloads,
+            cluster.admission_checks,
+            cluster.kueue_flavors,
+            self._keys,
+            errors=self._core.object_errors,
         )
         form = WorkloadForm(
             stores=stores,
@@ -159,6 +164,7 @@ class _Building:
             policy=settings.policy,
         )
         terms = reads(reader)
+        is_awaited = requests is cluster.requests
         controller = ProvisioningController(
             requests,
             templates,
@@ -170,12 +176,13 @@ class _Building:
             writer=cluster.writer,
             reporter=Reporter(PRODUCT, settings.pod_name or PRODUCT),
             metrics=self._metrics,
+            errors=core.object_errors,
+            kind=ObjectKind.REQUEST if is_awaited else ObjectKind.WORKLOAD,
             is_counted=lambda: self._availability.may_place,
             is_leaving=self._leaving.is_any,
             server_now=self._server_now,
             clock=core.engine.clock,
         )
-        is_awaited = requests is cluster.requests
         reservations = RequestReservations(
             requests, bookings, terms, self._server_now, is_awaited=is_awaited
         )

@@ -18,6 +18,12 @@ where the next one knows no booking for it. So that one first has a new version 
 (`_LOOKING`), and books nothing for anybody before (`has_begun`). A job that is held before its
 quota is promised nothing by being let go, so that none is waited for.
 
+Why an error of one request is its own. A step that raises is undone for that request, which is set
+aside: nothing is decided about it until it, or what it asks for, changes. Its record is one frozen
+value, so there is nothing else to undo. Nobody waits for a request that is set aside (`_fence`): a
+promise of an earlier leader that reaches it later is one without a booking, which is revoked or
+booked again as any other one.
+
 Cost: O(1) for an event, O(requests that wait) if there is more room.
 
 Example: a request whose groups fit.
@@ -33,6 +39,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from topo.model.errors import Refusal, require
+from topo.model.isolation import ObjectError, attempt
 from topo.placement.booking.holds import HoldId
 from topo.provisioning.course import Phase, ProvisioningRequest, RequestUid, conditions_after
 from topo.provisioning.messages import (
@@ -40,6 +47,7 @@ from topo.provisioning.messages import (
     Booked,
     EndBooking,
     Event,
+    HandlingFailed,
     Held,
     Instruction,
     NoRoom,
@@ -47,6 +55,7 @@ from topo.provisioning.messages import (
     RequestObserved,
     RequestVanished,
     RoomGrew,
+    SetAside,
     StatusRefused,
     Tell,
     TermBegun,
@@ -66,7 +75,7 @@ class RequestRecord:
 
     `written`: what was written for the version that is known, and is not seen yet. `again_s`: when
     a refused write is tried again. `refused`: why there is no room, until there is more. `told`:
-    what was told of that.
+    what was told of that. `error`: why it is set aside.
     """
 
     seen: RequestObserved
@@ -75,6 +84,7 @@ class RequestRecord:
     again_s: float = 0.0
     refused: NoRoom | None = None
     told: str = ""
+    error: ObjectError | None = None
 
     @property
     def is_refused_for_good(self) -> bool:
@@ -118,9 +128,8 @@ class Provisioning:
     @property
     def next_s(self) -> float | None:
         """The Unix time at which something is due without an event; None for never. O(requests)."""
-        return min(
-            (due for each in self._records.values() for due in _due_times(each)), default=None
-        )
+        due = (_due_s(each) for each in self._records.values() if each.error is None)
+        return min((each for each in due if isinstance(each, float)), default=None)
 
     # Events
 
@@ -136,7 +145,8 @@ class Provisioning:
         if not self._leading:
             return ()
         for uid, record in self._records.items():
-            if any(due <= now_s for due in _due_times(record)):
+            due_s = _due_s(record) if record.error is None else None
+            if isinstance(due_s, ObjectError) or (due_s is not None and due_s <= now_s):
                 self._touched[uid] = None
         ordered = sorted(
             (self._records[uid] for uid in self._touched if uid in self._records),
@@ -144,7 +154,8 @@ class Provisioning:
         )
         self._touched.clear()
         for record in ordered:
-            out += self._settle(record, now_s)
+            if record.error is None:
+                out += self._settle_alone(record, now_s)
         return tuple(out)
 
     def _observed(self, event: RequestObserved, _now_s: float) -> Iterable[Instruction]:
@@ -153,12 +164,18 @@ class Provisioning:
         if before is None:
             record = RequestRecord(seen=event)
         elif before.request.version != event.request.version:
-            record = replace(before, seen=event, written=None, again_s=0.0)
+            record = replace(before, seen=event, written=None, again_s=0.0, error=None)
             self._fence(uid)
+        elif before.error is not None and before.seen.asked != event.asked:
+            record = replace(before, seen=event, error=None)
         else:
             record = replace(before, seen=event)
         self._put(record)
         return ()
+
+    def _failed(self, event: HandlingFailed, _now_s: float) -> Iterable[Instruction]:
+        record = self._records.get(event.uid)
+        return () if record is None else (self._set_aside(record, event.error),)
 
     def _vanished(self, event: RequestVanished, _now_s: float) -> Iterable[Instruction]:
         self._records.pop(event.uid, None)
@@ -170,7 +187,8 @@ class Provisioning:
         self._touched |= dict.fromkeys(self._records)
         for uid, record in self._records.items():
             waits = record.request.phase is Phase.ACCEPTED and record.seen.held is None
-            if waits and not (record.request.is_leaving or record.request.is_gated):
+            is_set_aside = record.error is not None
+            if waits and not (record.request.is_leaving or record.request.is_gated or is_set_aside):
                 self._unfenced[uid] = None
         return ()
 
@@ -220,9 +238,28 @@ class Provisioning:
         NoRoom: _no_room,
         RoomGrew: _room_grew,
         StatusRefused: _write_refused,
+        HandlingFailed: _failed,
     }
 
     # Decisions
+
+    def _settle_alone(self, record: RequestRecord, now_s: float) -> tuple[Instruction, ...]:
+        """Return what a request needs now; it is set aside if finding that out raises an error."""
+
+        def settle() -> tuple[Instruction, ...]:
+            due_s = _due_s(record)
+            if isinstance(due_s, ObjectError):
+                return (self._set_aside(record, due_s),)
+            return tuple(self._settle(record, now_s))
+
+        found = attempt(settle)
+        return (self._set_aside(record, found),) if isinstance(found, ObjectError) else found
+
+    def _set_aside(self, record: RequestRecord, error: ObjectError) -> SetAside:
+        """Set a request aside as it was before the step that failed."""
+        self._put(replace(record, is_booking=False, error=error), is_settled=True)
+        self._fence(record.request.uid)
+        return SetAside(record.request, error)
 
     def _settle(self, record: RequestRecord, now_s: float) -> Iterator[Instruction]:
         """Yield what a request needs now: one write or one booking, and the end of one."""
@@ -396,6 +433,11 @@ _EXPIRED = "the time of the booking is over; pods that have its nodes keep them"
 
 def _valid_until_s(request: ProvisioningRequest) -> float:
     return request.created_s + request.times.valid_s
+
+
+def _due_s(record: RequestRecord) -> float | ObjectError | None:
+    """Return when a request changes next by time alone; None for never."""
+    return attempt(lambda: min(map(float, _due_times(record)), default=None))
 
 
 def _due_times(record: RequestRecord) -> Iterator[float]:

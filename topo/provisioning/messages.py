@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from topo.model.errors import Refusal
+from topo.model.isolation import ObjectError
 from topo.placement.booking.holds import HoldId
 from topo.provisioning.course import Phase, ProvisioningRequest, RequestCondition, RequestUid
 from topo.provisioning.record import BookedGroups
@@ -82,7 +83,24 @@ class StatusRefused:
     again_s: float
 
 
-Event = RequestObserved | RequestVanished | TermBegun | Booked | NoRoom | RoomGrew | StatusRefused
+@dataclass(frozen=True, slots=True)
+class HandlingFailed:
+    """Reading, placing or writing a request raised an error, which is of this request alone."""
+
+    uid: RequestUid
+    error: ObjectError
+
+
+Event = (
+    RequestObserved
+    | RequestVanished
+    | TermBegun
+    | Booked
+    | NoRoom
+    | RoomGrew
+    | StatusRefused
+    | HandlingFailed
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,4 +161,16 @@ class Tell:
     text: str
 
 
-Instruction = Book | Rebook | EndBooking | WriteStatus | Tell
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Tell the user of a request, and who runs the master, that nothing is decided about it.
+
+    It is tried again when the request, or what it asks for, changes. What is booked for it stays
+    until that ends by itself.
+    """
+
+    request: ProvisioningRequest
+    error: ObjectError
+
+
+Instruction = Book | Rebook | EndBooking | WriteStatus | Tell | SetAside

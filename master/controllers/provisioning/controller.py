@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 
 import structlog
 
@@ -28,7 +29,9 @@ from master.kube.store import Grouped, Store, updates
 from master.kube.writing.write_queue import ECHO_S
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import Apply, WriteTarget
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.model.forest import Snapshot
+from topo.model.isolation import ObjectError, attempt, attempt_async
 from topo.model.rest.topology import WarningDocument
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Eligibility
@@ -39,12 +42,14 @@ from topo.provisioning.messages import (
     Booked,
     EndBooking,
     Event,
+    HandlingFailed,
     Instruction,
     NoRoom,
     Rebook,
     RequestObserved,
     RequestVanished,
     RoomGrew,
+    SetAside,
     StatusRefused,
     Tell,
     TermBegun,
@@ -78,6 +83,7 @@ _log = structlog.get_logger(__name__)
 class ProvisioningController:
     """Answers the requests while this master leads.
 
+    `errors` takes the requests that are set aside, as objects of this `kind`.
     `is_counted`: the groups and what is free are known. `is_leaving`: what is free is a part of the
     place of a gang that is going. `server_now` is Unix time by the clock of
     the API servers, which date requests and judge how long they are booked.
@@ -94,6 +100,8 @@ class ProvisioningController:
     writer: Writer
     reporter: Reporter
     metrics: ProvisioningMetrics
+    errors: ObjectErrors
+    kind: ObjectKind
     is_counted: Callable[[], bool]
     is_leaving: Callable[[], bool]
     server_now: Callable[[], float]
@@ -105,6 +113,8 @@ class ProvisioningController:
     _uids: dict[RequestUid, Key] = field(default_factory=dict, init=False)
     _holds: dict[RequestUid, HoldId] = field(default_factory=dict, init=False)
     """The last hold of each request, by which it is known how it ended."""
+    _unobserved: dict[RequestUid, str] = field(default_factory=dict, init=False)
+    """The names of requests that were never read without an error."""
     _consumers: Grouped[Key, None] = field(default_factory=Grouped, init=False)
     _sent: dict[WriteTarget, tuple[ProvisioningRequest, Key]] = field(
         default_factory=dict, init=False
@@ -144,11 +154,12 @@ class ProvisioningController:
     # The loop
 
     async def run(self) -> None:
-        """Answer requests until cancelled. An exception of the machine ends the process."""
+        """Answer requests until cancelled. An error of one request sets that one aside."""
         self._began_s = self.clock()
         self.machine = Provisioning()
         self._holds.clear()
         self._searches.clear()
+        self._unobserved.clear()
         while not self._is_known():  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(SETTLING_POLL_S)
         try:
@@ -206,7 +217,7 @@ class ProvisioningController:
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
             if (known := self.requests.objects.get(key)) is not None:
-                events.append(self._observed(key, known.value, eligible))
+                events.append(self._observed_alone(key, known.value, eligible))
         out, left = self.machine.advance(self.server_now(), *events, *more), SEARCHES_A_TURN
         while out or (self._searches and left):
             answers = await self._carry_out(out)
@@ -216,16 +227,39 @@ class ProvisioningController:
             out = self.machine.advance(self.server_now(), *answers) if answers else ()
         if self._searches:
             self._woken.set()
+        self._clear_errors()
         self.writer.put(*self.form.standing())
+
+    def _clear_errors(self) -> None:
+        """Hold nothing against requests that are gone or handled again; O(requests) if any was."""
+        if self.errors.of(self.kind):
+            records = (each for each in self.machine.records() if each.error is not None)
+            names = {each.request.full_name for each in records}
+            self.errors.retain(self.kind, names | set(self._unobserved.values()))
 
     def _vanished(self) -> Iterator[RequestVanished]:
         """Yield the requests that are gone, and bookings of requests that nobody knows."""
         there = {known.value.uid for known in self.requests.objects.values()}
         held = self.bookings.holds()
+        for uid in self._unobserved.keys() - there:
+            del self._unobserved[uid]
         for uid in {*self._uids, *held} - there:
             self._uids.pop(uid, None)
             self._holds.pop(uid, None)
             yield RequestVanished(uid, held[uid].id if uid in held else None)
+
+    def _observed_alone(
+        self, key: Key, request: ProvisioningRequest, eligible: dict[NodeWants, Eligibility]
+    ) -> RequestObserved | HandlingFailed:
+        """Return a request as it is now, or the error that reading it raised."""
+        found = attempt(partial(self._observed, key, request, eligible))
+        if not isinstance(found, ObjectError):
+            self._unobserved.pop(request.uid, None)
+            return found
+        if self.machine.find(request.uid) is None:  # nothing is known that could be set aside
+            self._unobserved[request.uid] = request.full_name
+            self._tell_set_aside(SetAside(request, found))
+        return HandlingFailed(request.uid, found)
 
     def _observed(
         self, key: Key, request: ProvisioningRequest, eligible: dict[NodeWants, Eligibility]
@@ -264,6 +298,7 @@ class ProvisioningController:
     async def _carry_out(self, instructions: Iterable[Instruction]) -> list[Event]:
         """Carry out the instructions, but for searches; return the answers to the others."""
         again: list[Rebook] = []
+        failed: list[Event] = []
         for each in instructions:
             match each:
                 case Book():
@@ -273,10 +308,14 @@ class ProvisioningController:
                 case EndBooking():
                     self.bookings.release(each.hold)
                 case WriteStatus():
-                    await self._write(each)
+                    found = await attempt_async(self._write(each))
+                    if isinstance(found, ObjectError):
+                        failed.append(HandlingFailed(each.request.uid, found))
                 case Tell():
                     self._note(each.request, Phase.ACCEPTED, each.text)
-        return await self._book(again)
+                case SetAside():
+                    self._tell_set_aside(each)
+        return [*failed, *await self._book(again)]
 
     async def _book(self, asked: Iterable[Book | Rebook]) -> list[Event]:
         """Book what is asked for, of requests that are still there; return the answers."""
@@ -285,7 +324,10 @@ class ProvisioningController:
         for each in asked:
             if self.machine.find(each.uid) is None:
                 continue
-            found = self.bookings.find(each)
+            found = attempt(partial(self.bookings.find, each))
+            if isinstance(found, ObjectError):
+                answers.append(HandlingFailed(each.uid, found))
+                continue
             self.metrics.count_booking(found)
             if isinstance(found, NoRoom):
                 answers.append(found)
@@ -331,6 +373,16 @@ class ProvisioningController:
         outcome = await planner.explain_outcome(planner.plan(terms.request), None)
         change = change_in_words(outcome.advice, asked.text)
         return f"{asked.text}. {change}"[:MESSAGE_CHARS] if change else asked.text
+
+    def _tell_set_aside(self, found: SetAside) -> None:
+        """Tell the user of a request, and who runs this master, that it is set aside."""
+        request = found.request
+        self.errors.note(self.kind, request.full_name, found.error)
+        text = f"set aside for an error of topo-master: {found.error}; {self.kind.effect}"
+        content = EventContent("SetAside", text, "Warning", "ProvisionCapacity")
+        about = attempt(partial(self.form.about, request))
+        if not isinstance(about, ObjectError):
+            self._series.add(about, content, self.server_now())
 
     def _note(self, request: ProvisioningRequest, phase: Phase, text: str) -> None:
         """Note an Event about the request."""

@@ -55,6 +55,8 @@ class HeldJobs:
             state, text = GangState.NO_ROOM, record.refused.text
         if record.written is not None:
             text = "its groups are booked, and Kueue is told"
+        if record.error is not None:
+            text = f"it is set aside for an error of topo-master: {record.error}"
         return gang, GangStatus(
             state=state, text=f"{text}; it takes no quota of Kueue meanwhile", since_s=created_s
         )

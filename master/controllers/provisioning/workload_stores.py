@@ -29,8 +29,10 @@ from master.kube.schedulers.workloads import (
 )
 from master.kube.schema.timestamps import unix_s
 from master.kube.store import Store
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.gangs.annotation_keys import AnnotationKeys, holders, of_workload
 from topo.model.errors import Refusal
+from topo.model.isolation import ObjectError
 from topo.placement.job.request import Eligibility, Toleration
 from topo.provisioning.course import ProvisioningRequest, RequestUid
 from topo.provisioning.terms import Awaited, NothingToBook, Terms
@@ -71,8 +73,11 @@ class WorkloadStores:
         checks: Store[AdmissionCheckObject],
         flavors: Store[TopologyObject],
         keys: AnnotationKeys,
+        *,
+        errors: ObjectErrors | None = None,
     ) -> None:
         self.workloads, self.checks = workloads, checks
+        self._errors = errors or ObjectErrors()
         self._flavors, self._keys = flavors, keys
         self.requests = _Derived[KnownRequest](PROVISIONING_REQUESTS, self._is_synced)
         self.templates = _Derived[KnownTemplate](POD_TEMPLATES, self._is_synced)
@@ -108,10 +113,13 @@ class WorkloadStores:
         found = event.object if isinstance(event, Changed) else None
         namespace, name = event.key
         key = namespace, of_workload(name)
-        before = self.requests.objects.pop(key, None)
-        for pod_set, _ in before.value.pod_sets if before is not None else ():
-            self.templates.objects.pop((namespace, pod_set), None)
-        known = self._read(found, self._names()) if found is not None else None
+        before = self.requests.objects.get(key)
+        if found is not None:
+            self._read(found, self._names())
+        else:
+            self._drop(key)
+            self._errors.clear(ObjectKind.WORKLOAD, "/".join(event.key))
+        known = self.requests.objects.get(key)
         if known is not None:
             self.requests.tell(Changed(key, known))
         elif before is not None:
@@ -121,25 +129,47 @@ class WorkloadStores:
         """Read all workloads: what is answered here, or the nodes of a flavor changed."""
         if not self._is_synced():
             return
-        self.requests.objects.clear()
-        self.templates.objects.clear()
         names = self._names()
+        there = {(namespace, of_workload(name)) for namespace, name in self.workloads.objects}
+        for key in self.requests.objects.keys() - there:
+            self._drop(key)
         for each in self.workloads.objects.values():
             self._read(each, names)
         self.requests.tell(Listed(self.requests.objects))
 
-    def _read(self, found: WorkloadObject, checks: set[str]) -> KnownRequest | None:
-        """Keep and return the request of a workload and its templates; None for none."""
+    def _read(self, found: WorkloadObject, checks: set[str]) -> None:
+        """Keep the request of a workload and its templates; on an error what was known of it."""
+        metadata = found.metadata
+        name = f"{metadata.namespace}/{metadata.name}"
+        made = self._errors.run(ObjectKind.WORKLOAD, name, lambda: self._request(found, checks))
+        if isinstance(made, ObjectError):
+            return
+        key = metadata.namespace, of_workload(metadata.name)
+        self._drop(key)
+        if made is not None:
+            known, templates = made
+            self.requests.objects[key] = known
+            self.templates.objects |= templates
+
+    def _request(
+        self, found: WorkloadObject, checks: set[str]
+    ) -> tuple[KnownRequest, dict[Key, KnownTemplate]] | None:
+        """Return the request of a workload and its templates; None for none."""
         value = as_request(_workload(found, self._keys), self._keys.whole_groups, checks)
         if value is None:
             return None
-        metadata = found.metadata
-        known = KnownRequest(metadata.identity, "", value)
-        self.requests.objects[metadata.namespace, of_workload(metadata.name)] = known
-        for each in found.spec.pod_sets:
-            template = self._template(found, each)
-            self.templates.objects[metadata.namespace, _template_name(found, each)] = template
-        return known
+        namespace = found.metadata.namespace
+        templates = {
+            (namespace, _template_name(found, each)): self._template(found, each)
+            for each in found.spec.pod_sets
+        }
+        return KnownRequest(found.metadata.identity, "", value), templates
+
+    def _drop(self, key: Key) -> None:
+        """Forget the request of a workload and its templates."""
+        before = self.requests.objects.pop(key, None)
+        for pod_set, _ in before.value.pod_sets if before is not None else ():
+            self.templates.objects.pop((key[0], pod_set), None)
 
     def _template(self, found: WorkloadObject, pod_set: WorkloadPodSet) -> KnownTemplate:
         known = template_of(found.metadata.identity, pod_set.template)

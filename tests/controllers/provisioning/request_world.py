@@ -26,6 +26,7 @@ from master.kube.schedulers.provisioning import (
 )
 from master.kube.schedulers.topologies import KUEUE_FLAVORS
 from master.kube.schedulers.workloads import ADMISSION_CHECKS, WORKLOADS
+from master.object_errors import ObjectErrors, ObjectKind
 from tests.controllers.nomination.masters import NODE_NAMES, Following, Leader, leading
 from tests.controllers.nomination.objects import GPU, WORDS
 from tests.kube.api_model import ApiModel
@@ -244,6 +245,8 @@ def _finish(
             writer=following.writer,
             reporter=Reporter("topo-master", "topo-master-0"),
             metrics=ProvisioningMetrics(following.registry),
+            errors=ObjectErrors(following.registry),
+            kind=ObjectKind.WORKLOAD if of_kueue else ObjectKind.REQUEST,
             is_counted=following.capacity.settled.is_set,
             is_leaving=lambda: False,
             server_now=server_now,
