@@ -6,6 +6,7 @@ What becomes of an object meanwhile is its handler's business (`ObjectKind.effec
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Self, TypeVar
@@ -95,6 +96,10 @@ class ObjectErrors:
         for name in [each for each in self._set_aside[kind] if each not in names]:
             self.clear(kind, name)
 
+    def scope(self, kind: ObjectKind, prefix: str) -> "ErrorScope":
+        """Return the errors of one part, which calls its objects by this prefix and their name."""
+        return ErrorScope(self, kind, prefix)
+
     def of(self, kind: ObjectKind) -> Mapping[str, str]:
         """Return the objects of a kind that are set aside, and why."""
         return MappingProxyType(self._set_aside[kind])
@@ -117,6 +122,39 @@ class ObjectErrors:
             self._places.add(place)
             said["traceback"] = error.trace
         _log.error("an object is set aside", **said)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorScope:
+    """The objects that one part sets aside, by the names that it gives them."""
+
+    errors: ObjectErrors
+    kind: ObjectKind
+    prefix: str
+
+    def run(self, name: str, step: Callable[[], T]) -> T | ObjectError:
+        """Return the result of the only step of an object, or its error (`ObjectErrors.run`)."""
+        return self.errors.run(self.kind, self._title(name), step)
+
+    def note(self, name: str, error: ObjectError | None) -> None:
+        """Note that an object is set aside for an error; for None, that it is not any more."""
+        self.errors.note(self.kind, self._title(name), error)
+
+    def clear(self, name: str) -> None:
+        """Note that nothing is held against an object any more."""
+        self.errors.clear(self.kind, self._title(name))
+
+    def retain(self, names: Collection[str]) -> None:
+        """Forget the objects of this part that are not among these. O(all set aside)."""
+        if not self.errors.of(self.kind):
+            return
+        there = {self._title(name) for name in names}
+        for title in tuple(self.errors.of(self.kind)):
+            if title.startswith(f"{self.prefix} ") and title not in there:
+                self.errors.clear(self.kind, title)
+
+    def _title(self, name: str) -> str:
+        return f"{self.prefix} {name}"
 
 
 def _text(kind: ObjectKind, known: Mapping[str, str]) -> str:

@@ -143,8 +143,8 @@ def build_cluster(
         ),
         topologies=_topologies(follow, settings),
         node_features=_node_features(follow, settings),
-        writer=Writer(client, written, rate=rate, clock=clock),
-        gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
+        writer=Writer(client, written, rate=rate, clock=clock, errors=errors),
+        gang_writer=Writer(client, written, rate=gang_rate, clock=clock, errors=errors),
         reviews=TokenReviews(client.call, registry, nodes=MAX_NODES, clock=clock),
     )
 

@@ -114,6 +114,7 @@ def _view(
         namespace=settings.pod_namespace,
         nominates=settings.placement == "nomination",
         nomination=nomination,
+        errors=core.object_errors,
         provisioning=provisioning.controllers if provisioning is not None else {},
     )
 

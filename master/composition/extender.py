@@ -36,6 +36,7 @@ def build_extender(
         state=core.placements.state,
         keys=AnnotationKeys(settings.domain),
         is_counted=lambda: availability.may_place,
+        errors=core.object_errors,
     )
     capacity.counted = plans.counted
     extender = Extender(
@@ -66,6 +67,7 @@ def _quota(core: Core, cluster: Cluster) -> tuple[Reflector[ConfigMapObject], Gp
         scope=config_map_scope(*settings.gpu_quota),
         label="quotas",
         clock=core.clock,
+        errors=core.object_errors,
     )
     quota = GpuQuota(
         config_map=config_map,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 
 import prometheus_client as prom
 import structlog
@@ -11,6 +12,7 @@ from master.kube.objects import NODES, NodeObject
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.kit.metrics import gauge
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
@@ -39,11 +41,14 @@ class AnnotationComparer:
     domain: str
     registry: prom.CollectorRegistry
     wake: Callable[..., None]
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
+    """Takes the objects whose comparison raised an error."""
     _known: dict[str, tuple[NodeFacts, _Wanted | None]] = field(default_factory=dict)
     _foreign: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         gauge(self.registry, "topo_master_foreign_gpu_annotations", lambda: len(self._foreign))
+        self._errors = self.errors.scope(ObjectKind.WRITE, "annotations of node")
 
     async def compare(self, names: ChangedNames) -> None:
         """Request the writes of what differs. O(names), or O(nodes)."""
@@ -51,6 +56,7 @@ class AnnotationComparer:
         if names is None:
             there = {name for _, name in present}
             self._foreign &= there
+            self._errors.retain(there)
             self._known = {name: known for name, known in self._known.items() if name in there}
         chosen: Iterable[str] = [name for _, name in present] if names is None else names
         left, later = FRESH_AT_ONCE, list[str]()
@@ -64,11 +70,18 @@ class AnnotationComparer:
                     later.append(name)
                     continue
                 left -= 1
-                known = self._known[name] = facts, self._wanted(facts)
-            if known[1] is not None:
-                self._compare(node, known[1])
+            self._errors.run(name, partial(self._compare_with, node, facts))
         if later:
             self.wake(*later)
+
+    def _compare_with(self, node: NodeObject, facts: NodeFacts) -> None:
+        """Compare a node with what its facts say, which is computed once."""
+        name = node.metadata.name
+        known = self._known.get(name)
+        if known is None or known[0] is not facts:
+            known = self._known[name] = facts, self._wanted(facts)
+        if known[1] is not None:
+            self._compare(node, known[1])
 
     def _wanted(self, facts: NodeFacts) -> "_Wanted | None":
         found = gpu_annotations(facts)

@@ -11,6 +11,7 @@ Cost: O(1) for a pod, O(groups of the trees with pods of gangs) a second.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key
@@ -18,6 +19,7 @@ from master.kube.reflector import StoreEvent
 from master.kube.schedulers.composite_groups import CompositeGroupObject, GroupTrees
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.store import Grouped, Store, updates
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.gangs.group_tree import GroupTree
 
 
@@ -28,18 +30,22 @@ class CompositeReports:
     groups: Store[SchedulingGroupObject]
     composites: Store[CompositeGroupObject]
     pods: Store[ClusterPod]
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
+    """Takes the objects whose comparison raised an error."""
     _pods: Grouped[Key, None] = field(default_factory=Grouped, init=False)
     """The pods below each group."""
     _unheeded_s: dict[Key, float] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._trees = GroupTrees(self.groups, self.composites)
+        self._errors = self.errors.scope(ObjectKind.OBJECT, "CompositePodGroup")
         self.pods.subscribe(self._follow_pods)
 
     def look(self, now_s: float) -> None:
         """Note the groups of which fewer PodGroups than they need were scheduled, yet some."""
+        self._errors.retain({"/".join(key) for key in self._pods})
         for key in self._pods:
-            if self._is_in_part(key):
+            if self._errors.run("/".join(key), partial(self._is_in_part, key)) is True:
                 self._unheeded_s.setdefault(key, now_s)
             else:
                 self._unheeded_s.pop(key, None)

@@ -20,6 +20,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import prometheus_client as prom
@@ -33,9 +34,11 @@ from master.kube.reflector import StoreEvent
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Delete, WriteTarget
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.discovery.node.record import JudgedGpu
 from topo.kit.metrics import gauge
 from topo.model.ids import NodeName
+from topo.model.isolation import ObjectError
 from topo.model.machine import Gpu
 
 MANAGER = f"{MANAGER_PREFIX}device-taints"
@@ -74,6 +77,8 @@ class DeviceTaintComparer:
     effect: str
     domain: str
     registry: prom.CollectorRegistry
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
+    """Takes the objects whose comparison raised an error."""
     _wanted: Mapping[str, Apply] = field(default_factory=dict)
     _published: Published | None = None
     """Of the slices as they are now; None after a change."""
@@ -83,6 +88,8 @@ class DeviceTaintComparer:
     def __post_init__(self) -> None:
         gauge(self.registry, "topo_master_device_taints", lambda: len(self._wanted))
         self.slices.subscribe(self._forget_published)
+        self._errors = self.errors.scope(ObjectKind.WRITE, "device taints of node")
+        self._rule_errors = self.errors.scope(ObjectKind.WRITE, "DeviceTaintRule")
 
     @property
     def _node_key(self) -> str:
@@ -104,9 +111,12 @@ class DeviceTaintComparer:
             if name not in ours or not _is_as_wanted(ours[name], write):
                 self.writer.put(write)
         for name, found in ours.items():
-            if name not in self._wanted and self._is_over(found):
+            if name in self._wanted:
+                self._rule_errors.clear(name)
+            elif self._rule_errors.run(name, partial(self._is_over, found)) is True:
                 target = WriteTarget(DEVICE_TAINT_RULES, name)
                 self.writer.put(Delete(target=target, manager=MANAGER, uid=found.metadata.uid))
+        self._rule_errors.retain(ours.keys())
 
     def _forget_published(self, _event: StoreEvent[DeviceSlice]) -> None:
         self._published = None
@@ -134,11 +144,22 @@ class DeviceTaintComparer:
         for number, (node, devices) in enumerate(published.items(), 1):
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
-            broken = [each.gpu for each in self.judged(node) or () if each.is_broken]
-            for key, device in devices.items() if broken else ():
-                if len(found) < MOST_RULES and any(_is_of(device, gpu) for gpu in broken):
-                    found[_name(key)] = self._rule(key, node)
+            rules = self._errors.run(node, partial(self._rules_of, node, devices))
+            for name, rule in () if isinstance(rules, ObjectError) else rules.items():
+                if len(found) < MOST_RULES:
+                    found[name] = rule
+        self._errors.retain(published.keys())
         return found
+
+    def _rules_of(
+        self, node: NodeName, devices: Mapping[PublishedAs, PublishedDevice]
+    ) -> dict[str, Apply]:
+        broken = [each.gpu for each in self.judged(node) or () if each.is_broken]
+        return {
+            _name(key): self._rule(key, node)
+            for key, device in (devices.items() if broken else ())
+            if any(_is_of(device, gpu) for gpu in broken)
+        }
 
     def _is_over(self, found: DeviceTaintRuleObject) -> bool:
         """Whether a rule that is not wanted is to go."""

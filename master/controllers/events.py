@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import prometheus_client as prom
 import structlog
@@ -23,6 +24,7 @@ from master.kube.reading import read
 from master.kube.store import Store
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.kit.metrics import counter, gauge
 from topo.model.forest import Snapshot
 from topo.publish.event_series import EventRecord, EventSeries, Regarding, Reporter
@@ -76,12 +78,15 @@ class EventController:
     registry: prom.CollectorRegistry
     now: Callable[[], float] = time.time
     """Unix time, which Events carry."""
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
+    """Takes the objects whose comparison raised an error."""
     _tracker: NodeEventTracker = field(default_factory=NodeEventTracker)
     _unwritten: set[WriteTarget] = field(default_factory=set)
     _service: Regarding | None = None
 
     def __post_init__(self) -> None:
         self._series = EventSeries(self.reporter)
+        self._errors = self.errors.scope(ObjectKind.WRITE, "Events about")
         self._metrics = EventMetrics(self.registry, self._series)
         self.writer.listen(MANAGER, self._settled)
 
@@ -101,14 +106,18 @@ class EventController:
 
     def _tell(self, now_s: float) -> None:
         for occurrence in self._tracker.advance(self.snapshot()):
-            about = self._regarding(occurrence)
-            if about is not None:
-                self._metrics.occurrences.labels(occurrence.reason).inc()
-                self._series.add(about, occurrence.content, now_s)
+            name = occurrence.node or "this service"
+            self._errors.run(name, partial(self._note, occurrence, now_s))
         self._metrics.count_dropped()
         room = min(AT_ONCE, MOST_UNWRITTEN - len(self._unwritten))
         for told in self._series.due(now_s, room):
             self._write(told)
+
+    def _note(self, occurrence: Occurrence, now_s: float) -> None:
+        about = self._regarding(occurrence)
+        if about is not None:
+            self._metrics.occurrences.labels(occurrence.reason).inc()
+            self._series.add(about, occurrence.content, now_s)
 
     def _regarding(self, occurrence: Occurrence) -> Regarding | None:
         """Return the object of an occurrence, None where the cluster has none."""

@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 
 from master.controllers.hypernodes import PRODUCT, managed_by
 from master.controllers.nomination.status.gang_view import GangView
@@ -22,6 +23,7 @@ from master.kube.schema.timestamps import timestamp
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Delete, WriteTarget
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.status import GangStatus
 from topo.model.forest import Snapshot
@@ -62,6 +64,8 @@ class GangObjects:
     is_placing: Callable[[], bool]
     domain: str
     clock: Callable[[], float] = time.monotonic
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
+    """Takes the objects whose comparison raised an error."""
     _entries: dict[GangId, _Compared] = field(default_factory=dict, init=False)
     _keys: dict[Key, GangId] = field(default_factory=dict, init=False)
     """The gang of each object."""
@@ -70,6 +74,7 @@ class GangObjects:
 
     def __post_init__(self) -> None:
         self.writer.follow(self.store)
+        self._errors = self.errors.scope(ObjectKind.WRITE, "Gang of")
 
     def on_forest(self, _snapshot: Snapshot) -> None:
         """Do nothing: what a forest means for gangs changes their status."""
@@ -94,9 +99,11 @@ class GangObjects:
             if not left:
                 self._start = number
                 break
-            if (write := self._write(gang_id)) is not None:
+            write = self._errors.run(gang_id, partial(self._write, gang_id))
+            if isinstance(write, Apply):
                 self.writer.put(write)
                 left -= 1
+        self._errors.retain(set(gangs))
         self.writer.put(*self._superfluous())
 
     def _write(self, gang_id: GangId) -> Apply | None:

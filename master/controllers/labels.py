@@ -13,6 +13,7 @@ from master.kube.objects import NODES, NodeObject
 from master.kube.store import Store
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, WriteTarget
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.kit.threads import off_loop
 from topo.model.forest import Forest
 from topo.model.ids import Kind, NodeName
@@ -66,12 +67,15 @@ class LabelComparer:
     labels: Callable[[Forest], Mapping[NodeName, Labels]]
     keys: Mapping[Kind, str]
     kept: KeptLabels
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
+    """Takes the objects whose comparison raised an error."""
     _wanted: tuple[Forest | None, Mapping[NodeName, Labels]] = (None, {})
     _foreign: dict[str, Labels] = field(default_factory=dict)
     """By uid of the node: labels that stayed although they were not applied."""
 
     def __post_init__(self) -> None:
         self._ours = every_key(self.keys)
+        self._errors = self.errors.scope(ObjectKind.WRITE, "labels of node")
 
     async def compare(self, names: ChangedNames) -> None:
         """Request the writes of what differs. O(names), and O(nodes) after a change
@@ -85,14 +89,14 @@ class LabelComparer:
         if names is None:
             uids = {node.metadata.uid for node in present.values()}
             self._foreign = {uid: left for uid, left in self._foreign.items() if uid in uids}
+            self._errors.retain({name for _, name in present})
         chosen = [name for _, name in present] if names is None else list(names)
         for number, name in enumerate(chosen, 1):
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
             node, labels = present.get(("", name)), wanted.get(NodeName(name))
             if node is not None and labels is not None:
-                kept = self.kept.of(forest, NodeName(name), self._labels(node.metadata.labels))
-                self._compare(node, {**kept, **labels})
+                self._errors.run(name, partial(self._compare, forest, node, labels))
 
     def settled(self, settled: Settled) -> None:
         """Remember the labels that an apply left: they belong to another manager."""
@@ -109,7 +113,9 @@ class LabelComparer:
         else:
             self._foreign.pop(write.uid, None)
 
-    def _compare(self, node: NodeObject, wanted: Labels) -> None:
+    def _compare(self, forest: Forest, node: NodeObject, labels: Labels) -> None:
+        name, stated = NodeName(node.metadata.name), self._labels(node.metadata.labels)
+        wanted = {**self.kept.of(forest, name, stated), **labels}
         target = WriteTarget(NODES, node.metadata.name)
         present, uid = self._labels(node.metadata.labels), node.metadata.uid
         foreign = self._foreign.get(uid, {})

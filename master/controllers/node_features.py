@@ -36,6 +36,7 @@ from master.kube.schedulers.node_features import (
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Delete, WriteTarget
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.kit.threads import off_loop
 from topo.model.conditions.master import MasterCondition
 from topo.model.forest import Forest
@@ -78,6 +79,8 @@ class NodeFeatureComparer:
     namespace: str
     kept: KeptLabels
     clock: Callable[[], float]
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
+    """Takes the objects whose comparison raised an error."""
     _wanted: tuple[Forest | None, Mapping[NodeName, Labels]] = (None, {})
     _conflicts: set[str] = field(default_factory=set)
     """Names of wanted objects that somebody else has."""
@@ -85,6 +88,7 @@ class NodeFeatureComparer:
 
     def __post_init__(self) -> None:
         self._ours, self._names = every_key(self.keys), element_names(self.keys)
+        self._errors = self.errors.scope(ObjectKind.WRITE, "NodeFeature of node")
 
     async def compare(self, names: ChangedNames) -> None:
         """Request the writes of what differs at these nodes. O(names), and O(nodes) after a
@@ -99,10 +103,11 @@ class NodeFeatureComparer:
         had = bool(self._conflicts)
         if names is None:
             self._conflicts.clear()
+            self._errors.retain(set(self._all()))
         for number, name in enumerate(self._all() if names is None else tuple(names), 1):
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
-            self._compare(forest, NodeName(name))
+            self._errors.run(name, partial(self._compare, forest, NodeName(name)))
         if self._conflicts and not had:
             _log.warning("a NodeFeature of somebody else has the name of ours", what=self._conflict)
 

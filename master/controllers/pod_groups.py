@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from master.controllers.composite_reports import CompositeReports
@@ -33,10 +34,12 @@ from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS, Scheduli
 from master.kube.store import Grouped, Store, updates
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Create, Patch, Write, WriteTarget
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.gangs.machine.gang import GangId
 from topo.gangs.stamp import Stamp
 from topo.model.conditions.master import MasterCondition
 from topo.model.forest import Snapshot
+from topo.model.isolation import ObjectError
 from topo.model.rest.topology import WarningDocument
 from topo.model.words import counted
 
@@ -63,6 +66,8 @@ class PodGroups:
     succeeded: Callable[[GangId], int]
     domain: str
     clock: Callable[[], float] = time.monotonic
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
+    """Takes the objects whose comparison raised an error."""
     _pods: Grouped[Key, GangPod] = field(default_factory=Grouped, init=False)
     """The pods of each PodGroup of ours."""
     _marked: dict[Key, None] = field(default_factory=dict, init=False)
@@ -75,8 +80,9 @@ class PodGroups:
 
     def __post_init__(self) -> None:
         self._wake = asyncio.Event()
+        self._errors = self.errors.scope(ObjectKind.WRITE, "PodGroup")
         self._reports = CompositeReports(
-            groups=self.store, composites=self.composites, pods=self.pods
+            groups=self.store, composites=self.composites, pods=self.pods, errors=self.errors
         )
         self.writer.follow(self.store)
         self.pods.subscribe(self._follow_pods)
@@ -170,21 +176,27 @@ class PodGroups:
     def _writes(self, groups: Iterable[Key]) -> Iterator[Write]:
         """Yield those of these PodGroups to create, and those whose minimum is to change."""
         for key in groups:
-            pods = self._pods.values(key).values()
-            first = next((pod for pod in pods if not pod.terminating), None)
-            if first is None or not isinstance(first.stamp, Stamp) or first.owner is None:
-                continue
-            least = max(1, first.stamp.pods - self.succeeded(first.gang_id))
-            present = self.store.objects.get(key)
-            if present is None:
-                yield self._create(key, first, least)
-            elif self._is_ours(present) and present.is_gang and present.min_count != least:
-                yield Patch(
-                    target=WriteTarget(SCHEDULING_GROUPS, key[1], key[0]),
-                    manager=MANAGER,
-                    uid=present.metadata.uid,
-                    fields={"spec": {"schedulingPolicy": {"gang": {"minCount": least}}}},
-                )
+            write = self._errors.run("/".join(key), partial(self._write_of, key))
+            if write is not None and not isinstance(write, ObjectError):
+                yield write
+
+    def _write_of(self, key: Key) -> Write | None:
+        pods = self._pods.values(key).values()
+        first = next((pod for pod in pods if not pod.terminating), None)
+        if first is None or not isinstance(first.stamp, Stamp) or first.owner is None:
+            return None
+        least = max(1, first.stamp.pods - self.succeeded(first.gang_id))
+        present = self.store.objects.get(key)
+        if present is None:
+            return self._create(key, first, least)
+        if not (self._is_ours(present) and present.is_gang and present.min_count != least):
+            return None
+        return Patch(
+            target=WriteTarget(SCHEDULING_GROUPS, key[1], key[0]),
+            manager=MANAGER,
+            uid=present.metadata.uid,
+            fields={"spec": {"schedulingPolicy": {"gang": {"minCount": least}}}},
+        )
 
     def _is_ours(self, found: SchedulingGroupObject) -> bool:
         return found.metadata.labels.get(managed_by(self.domain)) == PRODUCT
@@ -211,6 +223,7 @@ class PodGroups:
 
     def _watch_for_reports(self) -> None:
         """Note the PodGroups whose pods are all bound without a report on the group; O(pods)."""
+        self._errors.retain({"/".join(key) for key in self._pods})
         for key in self._pods:
             pods = self._pods.values(key).values()
             present = self.store.objects.get(key)

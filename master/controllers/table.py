@@ -64,6 +64,7 @@ from master.kube.schedulers.node_features import NodeFeatureObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.store import Store
 from master.kube.writing.writer import Settled, Writer
+from master.object_errors import ObjectErrors
 from topo.kit.tasks import Work
 from topo.model.errors import BrokenInvariantError
 from topo.model.forest import Forest, Snapshot
@@ -122,6 +123,8 @@ class ControllerView:
     """Whether jobs with groups are nominated, unless they say otherwise."""
     nomination: Callable[[], Nomination]
     """Returns the controller of gangs, which is built by the first call."""
+    errors: ObjectErrors
+    """Takes the objects of which comparing or writing raised an error."""
     provisioning: Mapping[str, ProvisioningController]
     """Those of requests for capacity that are switched on."""
 
@@ -158,6 +161,7 @@ def _build_labels(view: ControllerView) -> Running:
         labels=view.node_labels,
         keys=view.label_keys,
         kept=_kept_labels(view),
+        errors=view.errors,
     )
     controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
     view.writer.listen(labels.MANAGER, comparer.settled)
@@ -185,6 +189,7 @@ def _build_annotations(view: ControllerView) -> Running:
         domain=view.domain,
         registry=view.registry,
         wake=lambda *names: controller.wake(*names),  # noqa: PLW0108 - it comes after
+        errors=view.errors,
     )
     controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
     view.writer.listen(annotations.MANAGER, lambda _: None)
@@ -202,6 +207,7 @@ def _build_events(view: ControllerView) -> Running:
             reporter=view.reporter,
             about_service=view.about_service,
             registry=view.registry,
+            errors=view.errors,
         )
     )
 
@@ -221,6 +227,7 @@ def _build_gang_objects(view: ControllerView) -> Running:
             owner=nomination.reader.owner,
             is_placing=lambda: nomination.is_placing,
             domain=view.domain,
+            errors=view.errors,
         )
     )
 
@@ -234,6 +241,7 @@ def _build_pod_groups(view: ControllerView) -> Running:
         writer=view.writer,
         succeeded=reader.succeeded,
         domain=view.domain,
+        errors=view.errors,
     )
     return Running(pod_groups, pod_groups.warnings)
 
@@ -248,6 +256,7 @@ def _build_device_taints(view: ControllerView) -> Running:
         effect=view.taint_effect,
         domain=view.domain,
         registry=view.registry,
+        errors=view.errors,
     )
     controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
     view.writer.follow(view.taint_rules)
@@ -261,7 +270,9 @@ def _build_node_mark(
     mark_of: Callable[[ControllerView], NodeMark], view: ControllerView
 ) -> Running:
     mark = mark_of(view)
-    comparer = NodeMarkComparer(view.nodes, view.writer, mark, held=view.suspected)
+    comparer = NodeMarkComparer(
+        view.nodes, view.writer, mark, held=view.suspected, errors=view.errors
+    )
     controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
 
     def settled(done: Settled) -> None:
@@ -275,7 +286,12 @@ def _build_node_mark(
 
 def _build_hypernode_annotations(view: ControllerView) -> Running:
     comparer = HyperNodeMarkComparer(
-        view.hypernodes, view.writer, view.forest, held=view.suspected, domain=view.domain
+        view.hypernodes,
+        view.writer,
+        view.forest,
+        held=view.suspected,
+        domain=view.domain,
+        errors=view.errors,
     )
     controller: Controller[HyperNodeObject] = Controller(
         comparer.compare, is_settled=view.is_settled
@@ -318,6 +334,7 @@ def _build_node_features(view: ControllerView) -> Running:
         namespace=view.namespace,
         kept=_kept_labels(view),
         clock=view.grace.clock,
+        errors=view.errors,
     )
     controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
 

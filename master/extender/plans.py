@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import cast
 
@@ -20,6 +21,7 @@ from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key, NodeObject
 from master.kube.reflector import Listed, StoreEvent
 from master.kube.store import Grouped, Store
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
@@ -39,6 +41,7 @@ from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
+from topo.model.isolation import ObjectError
 from topo.model.limits import MAX_PODS_AHEAD
 from topo.model.pod_requests import most_of
 from topo.placement.booking.events import HoldAsked, HoldReleased, PodSeen
@@ -82,13 +85,17 @@ class ExtenderPlans:
         state: BookingState,
         keys: AnnotationKeys,
         is_counted: Callable[[], bool],
+        errors: ObjectErrors | None = None,
     ) -> None:
         self._pods, self._nodes, self._state, self._keys = pods, nodes, state, keys
         self._is_counted = is_counted
+        self._errors = errors or ObjectErrors()
         self._gangs: Grouped[GangId, None] = Grouped()
         self._marked: dict[GangId, None] = {}
         self._waiting: dict[GangId, None] = {}
         self._refused: dict[GangId, str] = {}
+        self._set_aside: dict[GangId, NoPlan] = {}
+        """Gangs whose last step raised an error; one is tried again when a pod of it changes."""
         self._holds: dict[GangId, dict[HoldId, tuple[int, ...]]] = {}
         self._holds_version = -1
         self._woken = asyncio.Event()
@@ -119,6 +126,8 @@ class ExtenderPlans:
 
     def find(self, pod: GangPod) -> PodPlan | NoPlan | None:
         """Return the plan of a pod that is not free; None while there is none yet."""
+        if (error := self._set_aside.get(pod.gang_id)) is not None:
+            return error
         hold_id = self.hold_of(pod)
         hold = self._state.find_hold(hold_id) if hold_id is not None else None
         if hold_id is None or not isinstance(hold, Hold):
@@ -185,7 +194,10 @@ class ExtenderPlans:
     # What is booked, by the master that acts
 
     async def run(self) -> None:
-        """Hold the nodes of groups that wait, until cancelled."""
+        """Hold the nodes of groups that wait, until cancelled.
+
+        An error of one gang is that gang's: its pods have no plan, and the others go on.
+        """
         loop = asyncio.get_running_loop()
         tick_s = loop.time() + TICK_S
         self._acts = True
@@ -203,8 +215,17 @@ class ExtenderPlans:
             while self._marked and self._is_counted():
                 gang_id = next(iter(self._marked))
                 del self._marked[gang_id]
-                self._settle(gang_id)
+                self._settle_alone(gang_id)
                 await asyncio.sleep(0)
+
+    def _settle_alone(self, gang_id: GangId) -> None:
+        """Settle a gang; set it aside if that raises an error."""
+        found = self._errors.run(ObjectKind.EXTENDER_GANG, gang_id, partial(self._settle, gang_id))
+        if isinstance(found, ObjectError):
+            self._set_aside[gang_id] = NoPlan(f"this is an error of topo-master: {found}")
+            self._waiting.pop(gang_id, None)
+        else:
+            self._set_aside.pop(gang_id, None)
 
     def _settle(self, gang_id: GangId) -> None:
         """Make the holds of a gang those that its pods need."""

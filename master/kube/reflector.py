@@ -152,6 +152,7 @@ class Reflector(Generic[T]):
         self._path = collection_path(self.resource, self.scope.namespace)
         self._state = ListWatchState(self.rng.uniform)
         self._decoder = Decoder(self.resource)
+        self._errors = self.errors.scope(ObjectKind.OBJECT, self.name)
         self.metrics.add_reflector(
             self.name,
             self.silent_s,
@@ -348,16 +349,16 @@ class Reflector(Generic[T]):
             if is_news:
                 self._notify(Changed(key, found))
         if what == "DELETED":
-            self.errors.clear(ObjectKind.OBJECT, self._title(key))
+            self._errors.clear(_title(key))
         elif was_set_aside and key not in self._unhandled:
-            self.errors.note(ObjectKind.OBJECT, self._title(key), None)
+            self._errors.note(_title(key), None)
 
     def _apply_unreadable(self, what: Happening, found: Unreadable) -> None:
         """Remove the object if the server deleted it; else keep its last readable version."""
         if what == "DELETED":
             self._unreadable.pop(found.key, None)
             self._unhandled.discard(found.key)
-            self.errors.clear(ObjectKind.OBJECT, self._title(found.key))
+            self._errors.clear(_title(found.key))
             self._forget(found.key)
             if self.scope.dropped is not None:
                 self.scope.dropped.remove(found.key)
@@ -392,25 +393,22 @@ class Reflector(Generic[T]):
         found = attempt(partial(listener, what))
         if isinstance(found, ObjectError):
             self._unhandled.add(what.key)
-            self.errors.note(ObjectKind.OBJECT, self._title(what.key), found)
+            self._errors.note(_title(what.key), found)
 
     def _clear_errors(self) -> None:
         """Forget the errors of objects that are gone, or can be read again; O(set aside)."""
         self._unhandled.intersection_update(self._objects)
-        there = {self._title(key) for key in (*self._unreadable, *self._unhandled)}
-        for title in tuple(self.errors.of(ObjectKind.OBJECT)):
-            if title.startswith(f"{self.name} ") and title not in there:
-                self.errors.clear(ObjectKind.OBJECT, title)
+        self._errors.retain({_title(key) for key in (*self._unreadable, *self._unhandled)})
 
     def _set_aside(self, found: Unreadable) -> None:
         """Note an unreadable object, once per reason; its last readable version stays."""
         if self._unreadable.get(found.key) != found.why:
             error = found.error or ObjectError(f"it cannot be read: {found.why}")
-            self.errors.note(ObjectKind.OBJECT, self._title(found.key), error)
+            self._errors.note(_title(found.key), error)
 
-    def _title(self, key: Key) -> str:
-        shown = "/".join(each[:MOST_SHOWN_CHARS] for each in key if each)
-        return f"{self.name} {shown}"
+
+def _title(key: Key) -> str:
+    return "/".join(each[:MOST_SHOWN_CHARS] for each in key if each)
 
 
 def _unusable(found: KubeObject, error: ObjectError) -> Unreadable:

@@ -21,6 +21,7 @@ from master.kube.schedulers.hypernodes import HYPERNODES
 from master.kube.schedulers.node_features import NODE_FEATURES
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.writing.writer import Writer, WriterMetrics
+from master.object_errors import ObjectErrors
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
 from topo.discovery.tree.fabric_forests import forests_beside
@@ -51,6 +52,7 @@ class ClusterWorld:
     suspected: dict[NodeName, NodeSuspicion] = field(default_factory=dict)
     labelled: list[Forest] = field(default_factory=list)
     """The forests of which the labels of all nodes were made."""
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
     hypernode_store: ModelStore[Any] | None = None
     tasks: list[asyncio.Future[None]] = field(default_factory=list)
 
@@ -135,7 +137,7 @@ async def _leading(
     slices: Any = ModelStore(world.api, RESOURCE_SLICES, synced=False)
     registry = prom.CollectorRegistry()
     metrics, rng = WriterMetrics(registry), random.Random(1)  # noqa: S311
-    writer = Writer(world.api, metrics, clock=loop.time, rng=rng)
+    writer = Writer(world.api, metrics, clock=loop.time, rng=rng, errors=world.errors)
     keys = label_keys(domain, {})
 
     def labels_of(forest: Forest) -> Mapping[NodeName, Labels]:
@@ -173,6 +175,7 @@ async def _leading(
         namespace=NAMESPACE,
         nominates=False,
         provisioning={},
+        errors=world.errors,
         nomination=lambda: pytest.fail("no gangs are placed in this world"),
     )
     world.controllers = build_controllers(view, switched_on)

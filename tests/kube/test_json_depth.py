@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.kube.decoding import Bookmark, Decoder
+from master.kube.decoding import Bookmark, Decoder, Unreadable
 from master.kube.dra.claims import RESOURCE_CLAIMS
 from master.kube.json_depth import MAX_DEPTH, cut_depth
 
@@ -62,4 +62,5 @@ def test_an_object_that_is_nested_deep_does_not_hide_the_others(depth: int) -> N
     line = f'{{"type":"ADDED","object":{claim("deep", depth)}}}'
     event = Decoder(RESOURCE_CLAIMS).event(line.encode())
     assert not isinstance(event, Bookmark)
+    assert not isinstance(event.object, Unreadable)
     assert event.object.metadata.name == "deep"

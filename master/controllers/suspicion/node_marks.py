@@ -20,7 +20,8 @@ Example: n1 has a suspected link and is put in quarantine.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from master.controllers.controller import ChangedNames
@@ -29,6 +30,7 @@ from master.kube.schema.timestamps import timestamp
 from master.kube.store import Store
 from master.kube.writing.writer import Writer
 from master.kube.writing.writes import MANAGER_PREFIX, Patch, WriteTarget
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.model.cluster import quarantine_taint
 from topo.model.forest import NodeSuspicion
 from topo.model.ids import NodeName
@@ -131,6 +133,12 @@ class NodeMarkComparer:
     mark: NodeMark
     _: KW_ONLY
     held: Held
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
+    """Takes the objects whose comparison raised an error."""
+
+    def __post_init__(self) -> None:
+        of = self.mark.manager.removeprefix(MANAGER_PREFIX)
+        self._errors = self.errors.scope(ObjectKind.WRITE, f"{of} of node")
 
     async def compare(self, names: ChangedNames) -> None:
         """Request the writes of what differs; withdraw those that are wanted no more."""
@@ -139,13 +147,18 @@ class NodeMarkComparer:
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
             node = self.nodes.objects.get(("", name))
-            if node is None:
-                continue
-            write = _write(self.mark, node, self.held().get(NodeName(name)))
-            if write is not None:
-                self.writer.put(write)
-            else:
-                self.writer.withdraw(WriteTarget(NODES, name), self.mark.manager)
+            if node is not None:
+                self._errors.run(name, partial(self._compare, node))
+        if names is None:
+            self._errors.retain(set(chosen))
+
+    def _compare(self, node: NodeObject) -> None:
+        name = node.metadata.name
+        write = _write(self.mark, node, self.held().get(NodeName(name)))
+        if write is not None:
+            self.writer.put(write)
+        else:
+            self.writer.withdraw(WriteTarget(NODES, name), self.mark.manager)
 
 
 def removals(node: NodeObject, domain: str) -> Iterator[Patch]:

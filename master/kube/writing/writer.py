@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
+from http import HTTPStatus
 from math import inf
 from typing import TypeVar
 
@@ -21,8 +22,10 @@ from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.store import Store
 from master.kube.writing.write_queue import GONE, WriteQueue, version_number
 from master.kube.writing.writes import MANAGER_PREFIX, Apply, Delete, Write, WriteTarget, call_of
+from master.object_errors import ObjectErrors, ObjectKind
 from topo.kit.backoff import requested_wait_s
 from topo.kit.metrics import counter, gauge
+from topo.model.isolation import ObjectError, attempt_async
 
 CONCURRENCY = 64
 """Concurrent writes: enough for 100 a second where one takes 0.6 s, as a busy API server does. The
@@ -71,6 +74,8 @@ class Writer:
     """Returns whether this master leads now; called right before each write."""
     clock: Callable[[], float] = time.monotonic
     rng: random.Random = field(default_factory=random.Random)
+    errors: ObjectErrors = field(default_factory=ObjectErrors)
+    """Takes the writes that cannot be sent, and those whose end a controller cannot handle."""
     _queue: WriteQueue = field(default_factory=WriteQueue)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _listeners: dict[str, Callable[[Settled], None]] = field(default_factory=dict)
@@ -151,6 +156,14 @@ class Writer:
             await asyncio.sleep(LEADING_POLL_S)
 
     async def _write(self, write: Write) -> None:
+        """Send a write; an error of this one is reported as a refusal."""
+        found = await attempt_async(self._send(write))
+        if isinstance(found, ObjectError):
+            status = HTTPStatus.UNPROCESSABLE_ENTITY.value
+            self._failed(write, KubeError(found.reason, status=status))
+            self.errors.note(ObjectKind.WRITE, _title(write), found)
+
+    async def _send(self, write: Write) -> None:
         try:
             body = await self.client.call(call_of(write))
         except KubeError as error:
@@ -216,8 +229,8 @@ class Writer:
     def _settled(self, settled: Settled, result: str) -> None:
         manager = settled.write.manager
         self._count(manager, result)
-        if (listener := self._listeners.get(manager)) is not None:
-            listener(settled)
+        listener = self._listeners.get(manager, _ignored)
+        self.errors.run(ObjectKind.WRITE, _title(settled.write), partial(listener, settled))
 
     def _count(self, manager: str, result: str) -> None:
         self.metrics.writes.labels(manager.removeprefix(MANAGER_PREFIX), result).inc()
@@ -230,6 +243,14 @@ class Writer:
         self._told_at_s[about] = now_s
         manager, target = write.manager, str(write.target)
         _log.warning(what, manager=manager, object=target, status=error.status, why=error.message)
+
+
+def _ignored(_settled: Settled) -> None:
+    """Handle the end of a write of which no controller is told."""
+
+
+def _title(write: Write) -> str:
+    return f"{write.manager} {write.target}"
 
 
 def _result(error: KubeError) -> str:

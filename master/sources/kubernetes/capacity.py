@@ -68,7 +68,9 @@ class ClusterCapacity:
         errors: ObjectErrors | None = None,
     ) -> None:
         self._state, self._nodes, self._pods = state, of_nodes, of_pods
-        self._errors = errors or ObjectErrors()
+        errors = errors or ObjectErrors()
+        self._node_errors = errors.scope(ObjectKind.OBJECT, "capacity of node")
+        self._pod_errors = errors.scope(ObjectKind.OBJECT, "capacity of pod")
         self._devices = devices
         self._modes = SharingModes()
         self._marked_nodes, self._marked_pods = MarkedKeys(), MarkedKeys()
@@ -178,7 +180,7 @@ class ClusterCapacity:
         for key in news:
             self._follow_room(NodeName(key[1]), there.get(key))
             if key not in there:
-                self._errors.clear(ObjectKind.OBJECT, _of_node(key[1]))
+                self._node_errors.clear(key[1])
         self._set_doubts({key: there[key].doubts if key in there else () for key in news})
         self._count_planned(NodeName(key[1]) for key in news)
 
@@ -197,7 +199,7 @@ class ClusterCapacity:
                 tuple(nodes.doubts(stated, policy)),
             )
 
-        made = self._errors.run(ObjectKind.OBJECT, _of_node(name), read)
+        made = self._node_errors.run(name, read)
         if isinstance(made, ObjectError):
             doubt = f"node {name}: it cannot be read, so it counts as without GPUs: {made}"
             closed = ClusterNode(name=name, unschedulable=True, ready=False, allocatable=())
@@ -246,7 +248,7 @@ class ClusterCapacity:
             if found is not None:
                 self._book_room(found)
             else:
-                self._errors.clear(ObjectKind.OBJECT, _of_pod(key))
+                self._pod_errors.clear("/".join(key))
         self._set_doubts({key: () if pod is None else pod.doubts for key, pod in news.items()})
         if events:
             self._state.advance(*events)
@@ -278,9 +280,8 @@ class ClusterCapacity:
 
         A pod of which the hold cannot be found, since that raises an error, counts against none.
         """
-        seen = self._errors.run(
-            ObjectKind.OBJECT, _of_pod(key_of(found.metadata)), partial(self._taken_by, found)
-        )
+        name = "/".join(key_of(found.metadata))
+        seen = self._pod_errors.run(name, partial(self._taken_by, found))
         if not isinstance(seen, ObjectError):
             return seen
         booking = self._proof.borne_out(found).booking
@@ -343,14 +344,6 @@ class _NodeRead:
     gpus: int = 0
     cards: Cards = NO_CARDS
     doubts: tuple[str, ...] = ()
-
-
-def _of_node(name: str) -> str:
-    return f"capacity of node {name}"
-
-
-def _of_pod(key: Key) -> str:
-    return f"capacity of pod {key[0]}/{key[1]}"
 
 
 def _no_hold(_key: Key) -> HoldId | None:

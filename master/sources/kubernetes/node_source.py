@@ -63,7 +63,7 @@ class NodeSource:
         errors: ObjectErrors | None = None,
     ) -> None:
         self._nodes, self._sink, self._capacity, self._read_node = of_nodes, sink, capacity, read
-        self._errors = errors or ObjectErrors()
+        self._errors = (errors or ObjectErrors()).scope(ObjectKind.OBJECT, "node")
         self._listed: dict[NodeName, ListedNode] = {}
         self._marked: dict[Key, None] = {}
         self._is_listed_anew = self._lost_all = False
@@ -136,7 +136,7 @@ class NodeSource:
         """Return the event of a node, None without one; cordons and other labels do not matter."""
         name, found = NodeName(key[1]), self._nodes.objects.get(key)
         if found is None:
-            self._errors.clear(ObjectKind.OBJECT, f"node {name}")
+            self._errors.clear(name)
             return ClusterNodeGone(name) if self._listed.pop(name, None) is not None else None
         node = self._read(found)
         if self._listed.get(name) == node:
@@ -147,7 +147,7 @@ class NodeSource:
     def _read(self, found: NodeObject) -> ListedNode:
         """Return what a node states; where that raises an error, what was known, as not Ready."""
         name = NodeName(found.metadata.name)
-        node = self._errors.run(ObjectKind.OBJECT, f"node {name}", lambda: self._read_node(found))
+        node = self._errors.run(name, lambda: self._read_node(found))
         if isinstance(node, ObjectError):
             known = self._listed.get(name, ListedNode(name, ""))
             return replace(known, not_ready=f"its object cannot be read: {node}")

@@ -45,9 +45,8 @@ class World:
         self.errors = ObjectErrors()
         metrics = PlacementMetrics(prom.CollectorRegistry())
         self.state = BookingState(Policy(), Limits(), metrics, lambda: 0.0)
-        self.capacity = ClusterCapacity(
-            self.state, self.nodes, self.pods, counts(api), errors=self.errors
-        )
+        stores: tuple[Any, Any] = (self.nodes, self.pods)
+        self.capacity = ClusterCapacity(self.state, *stores, counts(api), errors=self.errors)
         for name in ("n1", BROKEN, "n3"):
             api.add(NODES, name, **node_manifest(name))
             limits = {"metax-tech.com/gpu": "2"}
