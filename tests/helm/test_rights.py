@@ -18,7 +18,7 @@ from master.kube.dra.taint_rules import DEVICE_TAINT_RULES
 from master.kube.schedulers.node_features import NODE_FEATURES
 from master.kube.schedulers.topologies import PUBLISHED_TOPOLOGIES
 from tests.helm.chart import NAMESPACE, Allowed, allowed, cases, golden
-from topo.gangs.annotation_keys import HELD_KINDS, AnnotationKeys
+from topo.gangs.annotation_keys import ADMISSION_GATED_BY, HELD_KINDS, AnnotationKeys
 from topo.publish import gpu_annotations
 from topo.publish.node_labels import every_key, label_keys
 
@@ -106,6 +106,37 @@ def test_a_clean_up_takes_away_what_masters_write_and_reads_nothing_else(case: s
     }
     places_gangs = Allowed("", "", "pods", "patch", "") in allowed(case, MASTER)
     assert made & gates == (gates if places_gangs else set())
+
+
+ALWAYS_THERE = {"operation", "resource", "userInfo"}
+"""Of a request of admission: API servers leave other keys out where they have no value."""
+
+
+@pytest.mark.parametrize("case", INSTALLED)
+def test_no_expression_of_a_policy_ends_at_a_key_that_a_request_lacks(case: str) -> None:
+    """The caller would read "no such key" instead of the message, and a master's own write fail."""
+    policies = [each for each in golden(case) if each["kind"] == "ValidatingAdmissionPolicy"]
+    assert policies
+    for policy in policies:
+        spec = policy["spec"]
+        for rule in (*spec["variables"], *spec["validations"], *spec["matchConditions"]):
+            asked = set(re.findall(r"\brequest\.(\w+)", rule["expression"]))
+            assert asked <= ALWAYS_THERE, rule
+            rooted = re.findall(r"dyn\(((?:o|oldO)bject\.\w+)\)", rule["expression"])
+            assert set(rooted) <= {"object.metadata", "oldObject.metadata"}, rule
+        assert all(rule["message"].startswith("topo-master ") for rule in spec["validations"])
+
+
+def test_the_policy_lets_masters_take_their_own_name_alone_from_who_holds_a_job() -> None:
+    (rules_,) = (
+        each["spec"]["validations"]
+        for each in golden("kueue")
+        if each["metadata"]["name"] == "topo-master-objects" and "validations" in each["spec"]
+    )
+    (rule,) = (each for each in rules_ if ADMISSION_GATED_BY in each["message"])
+    name = AnnotationKeys("metax-tech.com").whole_groups
+    assert rule["message"].endswith(f"of a job but {name}")
+    assert f"'{name}' in variables.oldHolders" in rule["expression"]
 
 
 def test_the_policy_names_the_labels_and_annotations_that_masters_write_on_nodes() -> None:

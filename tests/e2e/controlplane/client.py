@@ -22,7 +22,7 @@ _LINE_BYTES = 4 << 20
 _ANSWER_S = 20.0
 """A request that hangs is sent again: one lost answer does not cost a test its whole patience."""
 _AGAIN_S = 0.05
-_GONE, _CONFLICT = 404, 409
+_GONE, _CONFLICT, _INVALID = 404, 409, 422
 _NOT_YET = 429
 """A server that has just started asks to wait until it has read the store."""
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -62,6 +62,14 @@ class ApiError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
         self.status = status
+
+    @property
+    def is_of_policy(self) -> bool:
+        """Whether the chart's policy refuses, in the words of one of its messages.
+
+        An expression that cannot be evaluated refuses, too, and says that instead.
+        """
+        return self.status == _INVALID and " denied request: topo-master " in str(self)
 
 
 class Api:

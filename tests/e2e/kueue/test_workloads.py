@@ -161,10 +161,13 @@ async def test_a_master_changes_nothing_else_of_jobs_and_workloads(
     await api.create(CHECKS, check("somebody", OTHER))
     await plain_flavor(api)
     await open_queue(api, "training", PLAIN, 64)
-    held = {ADMISSION_GATED_BY: f"{OTHER},{WORDS.whole_groups}"}
-    await api.create(BATCH_JOBS, queued(batch_job("held", 4), "training", **held))
-    await eventually(lambda: _has_workload(api, "held"))
+    ours, third = WORDS.whole_groups, "example.com/licence"
+    for name, names in (("held", f"{OTHER},{ours},{third}"), ("theirs", f"{OTHER},{third}")):
+        gated = {ADMISSION_GATED_BY: names}
+        await api.create(BATCH_JOBS, queued(batch_job(name, 4), "training", **gated))
+        await eventually(partial(_has_workload, api, name))
     found = await workload_of(api, "held")
+    theirs = f"{BATCH_JOBS}/theirs"
     job, workload = f"{BATCH_JOBS}/held", f"{WORKLOADS}/{found['metadata']['name']}"
     condition = {**ACTIVE, "type": "Admitted"}
     entry = {"name": "topo", "state": "Pending", "message": "", **SINCE}
@@ -176,12 +179,22 @@ async def test_a_master_changes_nothing_else_of_jobs_and_workloads(
             (job, {"spec": {"suspend": False}}),
             (f"{workload}/status", {"status": {"conditions": [condition]}}),
             (f"{CHECKS}/somebody/status", {"status": {"conditions": [ACTIVE]}}),
+            *((job, _gated_by(names)) for names in (None, "", OTHER, third, f"{third},{OTHER}")),
+            *((job, _gated_by(names)) for names in (f"{ours},{OTHER},{third}", ours)),
+            (job, _gated_by(f"{OTHER},{ours},{third},example.com/new")),
+            *((theirs, _gated_by(names)) for names in (None, "", OTHER, third, ours)),
         ):
             await eventually(partial(_is_refused, account, path, change))
-        others = {"metadata": {"annotations": {ADMISSION_GATED_BY: OTHER}}}
-        assert not await refused(account.merge(job, others))
+        assert not await refused(account.merge(job, _gated_by(f"{OTHER},{third}")))
+        for names in (None, OTHER):
+            assert await _is_refused(account, job, _gated_by(names)), "it holds our name no more"
         status = {"status": {"admissionChecks": [entry]}}
         assert not await refused(account.merge(f"{workload}/status", status))
+
+
+def _gated_by(names: str | None) -> Any:
+    """A change of who holds a job before its quota."""
+    return {"metadata": {"annotations": {ADMISSION_GATED_BY: names}}}
 
 
 SINCE = {"lastTransitionTime": "2026-01-01T00:00:00Z"}

@@ -17,7 +17,6 @@ GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 NAME = "topo-master-objects"
-_POLICY = 422
 
 
 def group(name: str, least: int = 2, **metadata: Any) -> Any:
@@ -37,7 +36,7 @@ async def refused(call: Any) -> bool:
     try:
         await call
     except ApiError as error:
-        if error.status != _POLICY:
+        if not error.is_of_policy:
             raise
         return True
     return False

@@ -24,7 +24,6 @@ POLICIES = {
     "ValidatingAdmissionPolicy": _POLICIES_AT,
     "ValidatingAdmissionPolicyBinding": _POLICIES_AT.replace("policies", "policybindings"),
 }
-_INVALID = 422
 NVIDIA = "nvidia.com/gpu"
 DISK = "ephemeral-storage"
 POOL = "cloud.google.com/gke-nodepool"
@@ -208,7 +207,7 @@ async def refused(call: Awaitable[Any]) -> bool:
     try:
         await call
     except ApiError as error:
-        if error.status != _INVALID:
+        if not error.is_of_policy:
             raise
         return True
     return False
