@@ -3,7 +3,7 @@
 import faulthandler
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ssl import SSLContext
 
 from topo.kit.process.extras import needs
@@ -63,7 +63,10 @@ def _sites(settings: MasterSettings) -> tuple[Site, ...]:
     service = build_service(settings)
 
     def site(
-        app: web.Application, port: int, connections: Connections, tls: SSLContext | None
+        app: web.Application,
+        port: int,
+        connections: Connections,
+        tls: SSLContext | Callable[[], SSLContext] | None,
     ) -> Site:
         return Site(
             app=app,
@@ -86,8 +89,9 @@ def _sites(settings: MasterSettings) -> tuple[Site, ...]:
         port = settings.admission_port
         sites.append(site(admission.app, port, admission.connections, admission.tls))
     if (extender := service.extender) is not None:
-        port = settings.extender_port
-        sites.append(site(extender.app, port, extender.connections, api_tls))
+        port, its_tls = settings.extender_port, extender.tls
+        context = None if its_tls is None else lambda: its_tls.context
+        sites.append(site(extender.app, port, extender.connections, context))
     return tuple(sites)
 
 

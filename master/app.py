@@ -136,6 +136,8 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         pair = settings.tls_cert, settings.tls_key
         renew = renewal(service.file_warnings, tls, pair, service.metrics.certificate_lasts)
         works["certificate"] = partial(_every, LOOK_S, renew)
+    if service.extender is not None and service.extender.tls is not None:
+        works["extender-tls"] = partial(_every, LOOK_S, service.extender.tls.renew)
     return works
 
 

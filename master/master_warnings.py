@@ -41,12 +41,20 @@ class MasterWarnings:
         return (*of_us, *of_cluster, *of_replicas, *of_jobs, *self.objects.warnings())
 
     def _of_extender(self) -> tuple[WarningDocument, ...]:
-        doubt = self.extender.quota.doubt if self.extender is not None else ""
-        if not doubt:
+        if self.extender is None:
             return ()
-        namespace, name = self.settings.gpu_quota
-        fix = f"kubectl edit configmap -n {namespace} {name}"
-        return (WarningDocument.of(MasterCondition.GPU_QUOTA, doubt, fix),)
+        found = []
+        if self.extender.is_open:
+            text = (
+                f"port {self.settings.extender_port} answers whoever reaches it: which nodes are "
+                "kept for the group of a pod, and how the quota of a namespace stands"
+            )
+            found.append(WarningDocument.of(MasterCondition.EXTENDER_OPEN, text))
+        if doubt := self.extender.quota.doubt:
+            namespace, name = self.settings.gpu_quota
+            fix = f"kubectl edit configmap -n {namespace} {name}"
+            found.append(WarningDocument.of(MasterCondition.GPU_QUOTA, doubt, fix))
+        return tuple(found)
 
     def _of_webhook(self) -> tuple[WarningDocument, ...]:
         if self.admission is None:

@@ -274,7 +274,8 @@ ALERTS = (
     ),
     Alert(
         "TopoCertificateExpiring",
-        f"{_ends_soon('admission_', 'webhook')} or {_ends_soon('', 'ports')}",
+        f"{_ends_soon('admission_', 'webhook')} or {_ends_soon('extender_', 'extender')}"
+        f" or {_ends_soon('', 'ports')}",
         300,
         Severity.CRITICAL,
         "The certificate of the {{ $labels.certificate }} ends in {{ $value | humanizeDuration }}.",

@@ -28,6 +28,7 @@ CONDITIONS = {
     "topoDiscovery.switchbox": "switchbox",
     "extender": "extender",
     "extender.quota": "extender",
+    "extender.tls": "extender",
 }
 """Flags that the template writes under a condition, by the parent of their value."""
 _SPAN = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d|w)$"

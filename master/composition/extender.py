@@ -1,20 +1,25 @@
 """The port that schedulers ask, of a master in a cluster."""
 
+from aiohttp import web
+
 from master.availability import Availability
 from master.cluster import Cluster
 from master.composition.core import Core
 from master.extender.answers import Extender
+from master.extender.callers import Callers
 from master.extender.metrics import ExtenderMetrics
 from master.extender.plans import ExtenderPlans
 from master.extender.port import ExtenderPort
 from master.extender.quota import GpuQuota
 from master.extender.server import extender_app, extender_connections
+from master.extender.tls import ExtenderTls
 from master.kube.objects import CONFIG_MAPS, ConfigMapObject
 from master.kube.reflector import Reflector
 from master.replicas.replicas import Replicas
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.device_config import config_map_scope
 from topo.gangs.annotation_keys import AnnotationKeys
+from topo.kit.addresses import is_loopback
 
 
 def build_extender(
@@ -25,7 +30,7 @@ def build_extender(
     *,
     replicas: Replicas | None,
 ) -> ExtenderPort | None:
-    """Return the port; None where it is switched off."""
+    """Return the port; None where it is switched off. Raises `BadInputError` for its TLS files."""
     settings = core.settings
     if settings.extender == "off" or cluster is None or capacity is None:
         return None
@@ -39,22 +44,56 @@ def build_extender(
         errors=core.object_errors,
     )
     capacity.counted = plans.counted
+    metrics = ExtenderMetrics(core.registry)
+    tls = _tls(core, metrics)
+    callers = _callers(core, tls, replicas)
     extender = Extender(
         cluster.pods,
         plans,
         quota,
         policy=settings.policy,
-        metrics=ExtenderMetrics(core.registry),
+        metrics=metrics,
         shared_cards=core.placements.state.cards.snapshot,
         unavailable=availability.uncounted,
     )
     return ExtenderPort(
-        app=extender_app(extender, replicas.questions.ask if replicas is not None else None),
+        app=extender_app(
+            extender, replicas.questions.ask if replicas is not None else None, callers
+        ),
+        tls=tls,
+        is_open=callers is None and not is_loopback(settings.bind_address),
         connections=extender_connections(),
         plans=plans,
         quota=quota,
         config_map=config_map,
     )
+
+
+def _tls(core: Core, metrics: ExtenderMetrics) -> ExtenderTls | None:
+    settings = core.settings
+    if settings.extender_pair is None:
+        return None
+    return ExtenderTls(
+        settings.extender_pair,
+        settings.extender_client_ca,
+        warnings=core.file_warnings,
+        lasts=metrics.certificate_lasts,
+    )
+
+
+def _callers(core: Core, tls: ExtenderTls | None, replicas: Replicas | None) -> Callers | None:
+    """Return who may ask; None where anybody may."""
+    if tls is None or core.settings.extender_client_ca is None:
+        return None
+    return Callers(
+        context=lambda: tls.context,
+        names=frozenset(core.settings.extender_client_names),
+        is_master=_nobody if replicas is None else replicas.credential.admits,
+    )
+
+
+async def _nobody(_: web.Request) -> bool:
+    return False
 
 
 def _quota(core: Core, cluster: Cluster) -> tuple[Reflector[ConfigMapObject], GpuQuota]:

@@ -31,6 +31,7 @@ NO_PLAN = "topo-master has no plan for the group of the pod yet; it is asked aga
 UNREAD = "topo-master has not read the quota of GPUs yet; it is asked again"
 PASSED, PLANNED, REFUSED, AWAITED = "passed", "planned", "refused", "awaited"
 FORWARDED = "forwarded"
+DENIED = "denied"
 
 
 class Extender:

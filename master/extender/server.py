@@ -5,9 +5,10 @@
     POST /scheduler/predicates    which nodes the quota of its namespace leaves it; `?nodes=one`:
                                   at most one of them
 
-No token is asked for, as schedulers send none: an answer changes no booking and tells nothing that
-`GET /v1/topology` does not. A body that cannot be used is answered with 200 and `Error`, which the
-scheduler shows as the reason of the pod. A follower asks the leader about pods with GPUs.
+An answer changes no booking. Schedulers send no token: where an authority of clients is given, a
+question without a certificate of it is refused (`master/extender/callers.py`), and else anybody may
+ask. A body that cannot be used is answered with 200 and `Error`, which the scheduler shows as the
+reason of the pod. A follower asks the leader about pods with GPUs.
 """
 
 import asyncio
@@ -16,7 +17,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from master.extender.answers import AWAITED, FORWARDED, Extender
+from master.extender.answers import AWAITED, DENIED, FORWARDED, Extender
+from master.extender.callers import Callers
 from master.extender.wire import Asked, error_answer, filter_answer, priorities, read_asked
 from topo.gangs.extender.verdicts import NodeVerdict
 from topo.kit.serving.bodies import Bodies
@@ -48,9 +50,14 @@ def extender_connections() -> Connections:
     return Connections("extender", CONNECTIONS, ANSWERS_BYTES)
 
 
-def extender_app(extender: Extender, ask_leader: AskLeader | None = None) -> web.Application:
-    """Return the web application of the three calls; `ask_leader` is None without other masters."""
-    calls = _Calls(extender, ask_leader)
+def extender_app(
+    extender: Extender, ask_leader: AskLeader | None = None, callers: Callers | None = None
+) -> web.Application:
+    """Return the web application of the three calls.
+
+    `ask_leader` is None without other masters, `callers` where anybody may ask.
+    """
+    calls = _Calls(extender, ask_leader, callers)
     app = web.Application(middlewares=[problems], client_max_size=MAX_BODY_BYTES)
     for verb, answer in (
         ("filter", calls.filter),
@@ -65,8 +72,10 @@ def extender_app(extender: Extender, ask_leader: AskLeader | None = None) -> web
 class _Calls:
     """The calls of one port; they share the budget of bodies."""
 
-    def __init__(self, extender: Extender, ask_leader: AskLeader | None) -> None:
-        self._extender, self._ask_leader = extender, ask_leader
+    def __init__(
+        self, extender: Extender, ask_leader: AskLeader | None, callers: Callers | None
+    ) -> None:
+        self._extender, self._ask_leader, self._callers = extender, ask_leader, callers
         self._bodies, self._large = Bodies(BODIES_BYTES), asyncio.Lock()
 
     def handler(
@@ -77,6 +86,10 @@ class _Calls:
 
         async def handle(request: web.Request) -> web.Response:
             began_s = time.perf_counter()
+            denied = None if self._callers is None else await self._callers.refusal(request)
+            if denied is not None:
+                metrics.answers.labels(verb, DENIED).inc()
+                return denied
             try:
                 async with self._bodies.read(request) as content:
                     asked = await self._read(content)

@@ -20,7 +20,7 @@ API, REPORTS, EXTENDER = "address", "reports-address", "extender-address"
 class Ports:
     """Where this master listens on its pod's address, and with TLS or without.
 
-    `extender` is 0 where schedulers ask nothing; it speaks TLS where the API does.
+    `extender` is 0 where schedulers ask nothing.
     """
 
     host: str
@@ -29,6 +29,7 @@ class Ports:
     api_scheme: str = "http"
     reports_scheme: str = "http"
     extender: int = 0
+    extender_scheme: str = "http"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def leader_address(written: Mapping[str, object], domain: str, ours: Ports) -> L
     return LeaderAddress(
         api and f"{ours.api_scheme}://{api}",
         reports and f"{ours.reports_scheme}://{reports}",
-        extender and f"{ours.api_scheme}://{extender}",
+        extender and f"{ours.extender_scheme}://{extender}",
     )
 
 

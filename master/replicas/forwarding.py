@@ -16,6 +16,7 @@ import prometheus_client as prom
 import structlog
 from aiohttp import web
 
+from master.replicas.credential import Credential
 from master.replicas.peer import NoAnswerError, PeerMaster
 from master.role import Replica, Role, not_leader
 from topo.kit.serving.body import body_bytes
@@ -105,10 +106,15 @@ class ReportForwarder:
 
 @dataclass(slots=True, kw_only=True)
 class QuestionForwarder:
-    """Forwards questions of schedulers while this master does not serve."""
+    """Forwards questions of schedulers while this master does not serve.
+
+    `peer` expects the certificate of the extender's port. `credential` is sent along where that
+    port asks who asks; None where anybody may.
+    """
 
     replica: Replica
     peer: PeerMaster
+    credential: Credential | None = None
     _under_way: int = 0
 
     async def ask(self, path: str, body: bytes, headers: Mapping[str, str]) -> bytes | str | None:
@@ -128,15 +134,25 @@ class QuestionForwarder:
             answer = await self.peer.ask(
                 "POST",
                 url + path,
-                headers={"Content-Type": "application/json", FORWARDED: "1"},
+                headers={
+                    "Content-Type": "application/json",
+                    FORWARDED: "1",
+                    **await self._authorization(),
+                },
                 body=body,
                 limit_bytes=MAX_REPLY_BYTES,
                 timeout_s=QUESTION_S,
             )
-        except NoAnswerError as error:
+        except (NoAnswerError, BadInputError) as error:
             return f"the leader, {url}, cannot be reached: {error}"
         finally:
             self._under_way -= 1
         if answer.status != HTTPStatus.OK:
             return f"the leader, {url}, answers {answer.status}"
         return answer.body
+
+    async def _authorization(self) -> Mapping[str, str]:
+        """Return the header that makes this master known. Raises `BadInputError`."""
+        if self.credential is None:
+            return {}
+        return {"Authorization": f"Bearer {await self.credential.own()}"}

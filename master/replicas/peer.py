@@ -94,4 +94,5 @@ class PeerMaster:
         try:
             return aiohttp.Fingerprint(sha256(ssl.PEM_cert_to_DER_cert(first + ended)).digest())
         except ValueError:
-            raise NoAnswerError("there is no certificate in the file of --tls-cert") from None
+            named = "--tls-cert or --extender-tls-cert"
+            raise NoAnswerError(f"there is no certificate in the file of {named}") from None

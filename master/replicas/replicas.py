@@ -142,12 +142,24 @@ def build_replicas(
         peer=peer,
         follower=follower,
         forwarder=ReportForwarder(role=lambda: replica.role, peer=peer, reports=reports),
-        questions=QuestionForwarder(replica=replica, peer=peer),
+        questions=_questions(settings, replica, credential),
         credential=credential,
         replica=replica,
     )
     gauge(registry, "topo_master_replicated_age_seconds", lambda: made.age_s or 0.0)
     return made
+
+
+def _questions(
+    settings: MasterSettings, replica: Replica, credential: Credential
+) -> QuestionForwarder:
+    """Return what forwards the questions of schedulers, whose port may have another certificate."""
+    pair = settings.extender_pair
+    return QuestionForwarder(
+        replica=replica,
+        peer=PeerMaster(pair and pair[0]),
+        credential=None if settings.extender_client_ca is None else credential,
+    )
 
 
 def _lease_name(settings: MasterSettings) -> LeaseName:
@@ -192,12 +204,15 @@ async def leader_connection(
         yield
         return
     await replicas.credential.own()
-    await replicas.peer.open()
+    peers = (replicas.peer, replicas.questions.peer)
+    for peer in peers:
+        await peer.open()
     try:
         yield
     finally:
         await replicas.lease.release()
-        await replicas.peer.close()
+        for peer in peers:
+            await peer.close()
 
 
 async def add_age_header(
@@ -218,4 +233,5 @@ def _ports(settings: MasterSettings) -> Ports:
         api_scheme="https" if has_tls and settings.tls_scope == "all" else "http",
         reports_scheme="https" if has_tls else "http",
         extender=0 if settings.extender == "off" else settings.extender_port,
+        extender_scheme="http" if settings.extender_pair is None else "https",
     )

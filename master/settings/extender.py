@@ -1,10 +1,12 @@
 """The port that schedulers ask, and the quota of cards that is kept there."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from master.controllers.names import NOMINATION
 from master.settings.jobs import JobSettings
-from topo.kit.settings import Chart, Port
+from master.settings.listening import ListeningSettings
+from topo.kit.settings import Chart, CommaList, Port
 from topo.model.errors import Refusal
 from topo.publish.node_labels import is_label_key
 
@@ -13,7 +15,7 @@ QUOTA_KEY = "gpu_quota"
 d571857, pkg/predicate/gpu_predicate.go; the other names and defaults are of that file, too."""
 
 
-class ExtenderSettings(JobSettings):
+class ExtenderSettings(ListeningSettings, JobSettings):
     """The port that schedulers ask, and the quota of cards that is kept there."""
 
     extender: Annotated[Literal["off", "on"], Chart("extender.enabled", is_plain=False)] = "off"
@@ -21,6 +23,19 @@ class ExtenderSettings(JobSettings):
     excludes --placement=nomination and native."""
     extender_port: Annotated[Port, Chart("extender.port")] = 3456
     """Port of the extender; that of GPUManager's gpu-admission."""
+    extender_tls_cert: Annotated[Path | None, Chart("extender.tls.secret", is_plain=False)] = None
+    """PEM certificate chain of the extender; read again when it changes. By default that of the
+    API, where it speaks TLS."""
+    extender_tls_key: Annotated[Path | None, Chart("extender.tls.secret", is_plain=False)] = None
+    """PEM private key of the extender."""
+    extender_client_ca: Annotated[
+        Path | None, Chart("extender.tls.clientCaConfigMap", is_plain=False)
+    ] = None
+    """PEM file of the authorities whose clients may ask the extender; read again when it changes.
+    Without it anybody who reaches the port may."""
+    extender_client_names: Annotated[CommaList, Chart("extender.tls.clientNames")] = ()
+    """Names of the clients that may ask, such as system:kube-scheduler: common names or DNS names
+    in their certificates. Without any each that the authority signed may."""
     gpu_quota_config_map: Annotated[str, Chart("extender.quota.configMap")] = "kube-system/gpuquota"
     """ConfigMap with the quota of each namespace, `<namespace>/<name>`; it need not exist."""
     gpu_model_label: Annotated[str, Chart("extender.quota.modelLabel")] = (
@@ -44,6 +59,26 @@ class ExtenderSettings(JobSettings):
         if NOMINATION in self.controllers:
             what = f"{NOMINATION} places the pods that schedulers ask about, too"
             return (Refusal(what, "--controllers", "leave it out, or give --extender=off"),)
+        return (*self._tls_file_refusals(), *self._quota_refusals())
+
+    def _tls_file_refusals(self) -> tuple[Refusal, ...]:
+        cert, key = "--extender-tls-cert", "--extender-tls-key"
+        if (self.extender_tls_cert is None) != (self.extender_tls_key is None):
+            given, missing = (cert, key) if self.extender_tls_cert else (key, cert)
+            what = f"{given} is given without {missing}"
+            return (Refusal(what, missing, f"give {missing} too"),)
+        if self.extender_client_ca is not None and self.extender_pair is None:
+            what = (
+                "certificates of clients are shown over TLS, and the port of the extender has none"
+            )
+            fix = f"give {cert} and {key}, or --tls-cert and --tls-key with --tls-scope=all"
+            return (Refusal(what, "--extender-client-ca", fix),)
+        if self.extender_client_names and self.extender_client_ca is None:
+            what = "names of clients are those of certificates that an authority signed"
+            return (Refusal(what, "--extender-client-names", "give --extender-client-ca too"),)
+        return ()
+
+    def _quota_refusals(self) -> tuple[Refusal, ...]:
         namespace, _, name = self.gpu_quota_config_map.partition("/")
         if not (namespace and name):
             fix = "write <namespace>/<name>, such as kube-system/gpuquota"
@@ -59,6 +94,15 @@ class ExtenderSettings(JobSettings):
             )
             if not is_label_key(key)
         )
+
+    @property
+    def extender_pair(self) -> tuple[Path, Path] | None:
+        """Certificate and key of the extender's port; None where it speaks plain HTTP."""
+        if self.extender_tls_cert is not None and self.extender_tls_key is not None:
+            return self.extender_tls_cert, self.extender_tls_key
+        if self.tls_cert is None or self.tls_key is None or self.tls_scope != "all":
+            return None
+        return self.tls_cert, self.tls_key
 
     @property
     def gpu_quota(self) -> tuple[str, str]:

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any
 
-from aiohttp import ClientSession
+from aiohttp import ClientSession, TCPConnector
 
 from tests.kube.fake_server import FakeServer
 from tests.kube.plain import kubeconfig
@@ -51,9 +52,16 @@ class Asking:
 
 @asynccontextmanager
 async def asked(
-    server: FakeServer, home: Path, *flags: str, ports: tuple[int, int, int] = (0, 0, 0)
+    server: FakeServer,
+    home: Path,
+    *flags: str,
+    ports: tuple[int, int, int] = (0, 0, 0),
+    client: SSLContext | None = None,
 ) -> AsyncIterator[Asking]:
-    """A master with an extender, that has counted this cluster; free ports if none are given."""
+    """A master with an extender, that has counted this cluster; free ports if none are given.
+
+    `client` is what its scheduler trusts and shows, where the port speaks TLS.
+    """
     (home / "nodegroup.yaml").write_text(GROUPS)
     path = kubeconfig(home, server.url)
     config = ("--mode=config", f"--config-file={home / 'nodegroup.yaml'}", "--extender=on")
@@ -64,17 +72,20 @@ async def asked(
     ):
         port = master.service.extender
         assert port is not None
+        tls = port.tls
         site = Site(
             app=port.app,
             port=ports[2],
             connections=port.connections,
             host="127.0.0.1",
+            tls=None if tls is None else lambda: tls.context,
             drain_s=2,
         )
         [(host, bound)] = await start(site, stack)
-        session = await stack.enter_async_context(ClientSession())
+        trust = TCPConnector(ssl=True if client is None else client)
+        session = await stack.enter_async_context(ClientSession(connector=trust))
         await master.ready()
-        yield Asking(master, f"http://{host}:{bound}", session)
+        yield Asking(master, f"http{'' if tls is None else 's'}://{host}:{bound}", session)
 
 
 @dataclass

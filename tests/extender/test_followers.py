@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from ssl import SSLContext
 
 import pytest
 from aiohttp import web
@@ -29,8 +30,17 @@ class Elections:
 
 @pytest.fixture
 async def elections(tmp_path: Path) -> AsyncIterator[Elections]:
-    server, installed = FakeServer(), Installation(tmp_path)
-    (tmp_path / "replica-token").write_text("shared-by-masters")
+    async with electing(tmp_path) as made:
+        yield made
+
+
+@asynccontextmanager
+async def electing(
+    home: Path, *further: str, client: SSLContext | None = None
+) -> AsyncIterator[Elections]:
+    """No master yet; each is started with the further flags, and asked by this client."""
+    server, installed = FakeServer(), Installation(home)
+    (home / "replica-token").write_text("shared-by-masters")
 
     async def handle(request: web.Request) -> web.StreamResponse:
         is_lease = request.path.startswith(LEASES)
@@ -40,8 +50,9 @@ async def elections(tmp_path: Path) -> AsyncIterator[Elections]:
     async def start(name: str) -> AsyncIterator[Asking]:
         api, reports, extender = free_ports((0, 0, 0))
         flags = installed.flags(name, (api, reports))[1:]
-        ports = f"--extender-port={extender}"
-        async with asked(server, tmp_path, *flags, ports, ports=(api, reports, extender)) as found:
+        flags = (*flags, f"--extender-port={extender}", *further)
+        ports = (api, reports, extender)
+        async with asked(server, home, *flags, ports=ports, client=client) as found:
             yield found
 
     async with serving(handle) as url:

@@ -118,6 +118,63 @@ def test_in_mode_labels_no_worker_is_installed_and_nothing_waits_for_one() -> No
     assert "topo-master" in caller["podSelector"]["matchLabels"].values()
 
 
+def let_in(case: str, port: str) -> list[dict[str, Any]] | None:
+    """Who may come in at a port of the masters; None where everybody may."""
+    (rule,) = (
+        rule
+        for rule in one(golden(case), "NetworkPolicy", "topo-master")["spec"]["ingress"]
+        if rule["ports"] == [{"port": port}]
+    )
+    found: list[dict[str, Any]] | None = rule.get("from")
+    return found
+
+
+def networks(case: str, port: str) -> set[str]:
+    return {each["ipBlock"]["cidr"] for each in let_in(case, port) or () if "ipBlock" in each}
+
+
+def test_the_webhook_is_open_until_the_control_planes_addresses_are_given() -> None:
+    """One that API servers cannot reach lets jobs run without groups, and nobody is told."""
+    assert let_in("vendor", "admission") is None
+    assert networks("auto", "admission") == {"10.0.0.0/28"}
+    assert "konnectivity-agent" in str(let_in("auto", "admission"))
+
+
+@pytest.mark.parametrize("case", INSTALLED)
+def test_the_ports_of_extender_and_reports_are_open_to_nobody_unnamed(case: str) -> None:
+    """The masters themselves are among those who may: they forward to the leader."""
+    named = {
+        each["port"]
+        for rule in one(golden(case), "NetworkPolicy", "topo-master")["spec"]["ingress"]
+        for each in rule["ports"]
+    }
+    for port in named & {"extender", "reports"}:
+        peers = let_in(case, port)
+        assert peers
+        labels = [each.get("podSelector", {}).get("matchLabels", {}) for each in peers]
+        assert "topo-master" in {each.get("app.kubernetes.io/name") for each in labels}
+
+
+def test_schedulers_are_let_in_at_the_extender_by_address_or_pod() -> None:
+    assert networks("extender", "extender") == {"10.0.0.0/28", "fd00:10::/124"}
+    assert {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "schedulers"}}
+    } in (let_in("extender", "extender") or ())
+
+
+def test_the_extender_gets_its_certificate_and_the_authority_of_its_clients() -> None:
+    given = flags(master("extender"))
+    spec = one(golden("extender"), "Deployment", "topo-master")["spec"]["template"]["spec"]
+    mounts = {each["name"]: each["mountPath"] for each in spec["containers"][0]["volumeMounts"]}
+    volumes = {each["name"]: each for each in spec["volumes"]}
+    assert given["--extender-tls-cert"] == f"{mounts['extender-tls']}/tls.crt"
+    assert given["--extender-tls-key"] == f"{mounts['extender-tls']}/tls.key"
+    assert given["--extender-client-ca"] == f"{mounts['extender-clients']}/ca.crt"
+    assert given["--extender-client-names"] == "system:kube-scheduler"
+    assert volumes["extender-tls"]["secret"]["secretName"] == "extender-certificate"
+    assert volumes["extender-clients"]["configMap"]["name"] == "kube-root-ca.crt"
+
+
 def test_the_vendors_command_gives_the_vendors_flags_and_files() -> None:
     given = flags(master("vendor"))
     assert (

@@ -113,6 +113,43 @@ def test_what_mode_switchbox_needs_is_asked_for(
     assert told in done.stderr
 
 
+ASKED = (*ON, "--set", "placement.enabled=false", "--set", "extender.enabled=true")
+SCHEDULERS = ("--set", "topoDiscovery.networkPolicy.controlPlane={10.0.0.0/28}")
+OF_REPORTS = ("--set", "topoDiscovery.tls.secret=a", "--set", "topoDiscovery.tls.scope=reports")
+CLIENTS = ("--set", "extender.tls.clientCaConfigMap=kube-root-ca.crt")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((), "topoDiscovery.networkPolicy.controlPlane"),
+        ((*SCHEDULERS, *CLIENTS), "extender.tls.secret"),
+        ((*SCHEDULERS, *CLIENTS, *OF_REPORTS), "extender.tls.secret"),
+        (("--set", "topoDiscovery.networkPolicy.controlPlane={10.0.0.7}"), "/controlPlane/0"),
+    ],
+)
+def test_an_extender_that_nobody_could_ask_or_that_lacks_its_tls_is_refused(
+    helm: Path, given: tuple[str, ...], told: str
+) -> None:
+    """Without a cluster, as here, Helm sees no host whose kube-scheduler may ask."""
+    done = template(helm, *ASKED, *given)
+    assert done.returncode != 0
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        SCHEDULERS,
+        ("--set", "topoDiscovery.networkPolicy.enabled=false"),
+        (*SCHEDULERS, *CLIENTS, "--set", "topoDiscovery.tls.secret=a"),
+    ],
+)
+def test_an_extender_with_callers_is_installed(helm: Path, given: tuple[str, ...]) -> None:
+    done = template(helm, *ASKED, *given)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_manager_of_the_fabric_is_asked_for_it_where_its_mapping_is_given(helm: Path) -> None:
     """As UFM is; with neither it nor another source of dumps mode fabric is refused."""
     fabric = (*ON, "--set", "topoDiscovery.mode=fabric")
@@ -197,6 +234,8 @@ CHANGED = {
     "placement.preemptAfter": "7m",
     "placement.volcanoConfigMap": "other/volcano",
     "extender.quota.configMap": "other/quota",
+    "extender.tls.clientNames": ["other"],
+    "topoDiscovery.networkPolicy.controlPlane": ["10.9.0.0/28"],
 }
 """Another value for each, by its path, its definition or its type."""
 

@@ -15,6 +15,8 @@ from topo.kit.settings import read
 from topo.placement.job.policy import Policy
 
 PLACING = ("--kubeconfig=here", "--pod-namespace=topo")
+ASKED = (*PLACING, "--placement=off", "--extender=on", "--controllers=none")
+PAIR = ("--tls-cert=a", "--tls-key=b")
 VOLCANO = "--volcano-config-map"
 VENDOR = (
     "--log-file=/var/log/metax/topo-master.log",
@@ -103,6 +105,19 @@ def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst
         (["--join-keys=,"], "--join-keys", "at least one"),
         (["--tls-cert=a"], "--tls-key", "--tls-key"),
         (["--tls-key=a"], "--tls-cert", "--tls-cert"),
+        ([*ASKED, "--extender-tls-cert=a"], "--extender-tls-key", "--extender-tls-key"),
+        ([*ASKED, "--extender-tls-key=a"], "--extender-tls-cert", "--extender-tls-cert"),
+        ([*ASKED, "--extender-client-ca=a"], "--extender-client-ca", "--extender-tls-cert"),
+        (
+            [*ASKED, *PAIR, "--tls-scope=reports", "--extender-client-ca=a"],
+            "--extender-client-ca",
+            "--tls-scope=all",
+        ),
+        (
+            [*ASKED, *PAIR, "--extender-client-names=a"],
+            "--extender-client-names",
+            "--extender-client-ca",
+        ),
         (["--server-port=70000"], "--server-port", "Port of the HTTP API"),
         (["--node-number=0"], "--node-number", "complete dragonfly"),
         (["--device-config-map=a/b/c"], "--device-config-map", "<namespace>/<name>"),
@@ -137,6 +152,15 @@ def test_what_does_not_go_together_is_refused(flags: list[str], where: str, part
     assert isinstance(refused, tuple)
     assert refused[0].where == where
     assert part in refused[0].fix
+
+
+def test_the_extender_has_the_certificate_of_the_api_unless_it_has_one_of_its_own() -> None:
+    own = ("--extender-tls-cert=c", "--extender-tls-key=d")
+    assert settings(*ASKED).extender_pair is None
+    assert settings(*ASKED, *PAIR).extender_pair == (Path("a"), Path("b"))
+    assert settings(*ASKED, *PAIR, "--tls-scope=reports").extender_pair is None
+    assert settings(*ASKED, *own).extender_pair == (Path("c"), Path("d"))
+    assert settings(*ASKED, *PAIR, *own).extender_pair == (Path("c"), Path("d"))
 
 
 def test_labels_are_called_by_the_domain_and_the_kind_unless_they_are_renamed() -> None:

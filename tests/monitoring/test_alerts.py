@@ -261,7 +261,7 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
             f"The certificate of the {name} ends in 23h 55m 0s.",
             {"certificate": name},
         )
-        for which, name in (("admission_", "webhook"), ("", "ports"))
+        for which, name in (("admission_", "webhook"), ("extender_", "extender"), ("", "ports"))
         for before_s in (6 * DAY_S, 90 * DAY_S)  # it lives for a week, and for three months
     ),
 }

@@ -49,7 +49,7 @@ class Site:
     `port=0` takes a free one, which the log names. `drain_s` bounds the wait for running requests
     at the end; aiohttp may wait it twice, once for them to end and once after cancelling them.
     `on_malformed` is called for each request that is not HTTP. `connections` belong to this site
-    alone.
+    alone. `tls` is the context of all connections, or returns that of the next one.
     """
 
     app: web.Application
@@ -57,7 +57,7 @@ class Site:
     connections: Connections
     host: str | None = None
     name: str = "api"
-    tls: SSLContext | None = None
+    tls: SSLContext | Callable[[], SSLContext] | None = None
     drain_s: float = 4.0
     on_malformed: Callable[[], object] = lambda: None
 
@@ -221,7 +221,7 @@ async def start(site: Site, stack: AsyncExitStack) -> tuple[tuple[str, int], ...
     if runner.server is None:
         raise AssertionError("a runner that is set up has a server")
     factory = connections.factory(runner.server, **handler_options(malformed))
-    tls_port = TlsPort(connections, factory, site.tls) if site.tls else None
+    tls_port = None if site.tls is None else TlsPort(connections, factory, _next_context(site.tls))
     try:
         server = await asyncio.get_running_loop().create_server(
             factory, site.host, site.port, backlog=BACKLOG, start_serving=tls_port is None
@@ -242,6 +242,11 @@ async def start(site: Site, stack: AsyncExitStack) -> tuple[tuple[str, int], ...
     for host, port in addresses:
         _log.info("listening", site=site.name, host=host, port=port, tls=bool(site.tls))
     return addresses
+
+
+def _next_context(tls: SSLContext | Callable[[], SSLContext]) -> Callable[[], SSLContext]:
+    """Return what returns the context of the next connection."""
+    return tls if callable(tls) else lambda: tls
 
 
 def _messages(error: BaseException) -> Iterator[str]:

@@ -60,6 +60,24 @@ def reload_certificate(context: ssl.SSLContext, cert: Path, key: Path) -> None:
         _load("the certificate and key", [cert, key], load, fix)
 
 
+def verify_clients(context: ssl.SSLContext, ca_file: Path) -> bytes:
+    """Let a server context verify the certificates that clients show; return the authorities.
+
+    A client that shows none gets a connection, so that it can be told what it lacks; one with a
+    certificate of another authority gets none. Raises `BadInputError` for an unusable file.
+    """
+    what, fix = "the file of the clients' authorities", "give PEM certificates"
+    content = read_bounded(ca_file, MAX_PEM_BYTES)
+    if isinstance(content, Refusal):
+        raise _unusable(what, content)
+    try:
+        context.load_verify_locations(cadata=content.decode("ascii", "replace"))
+    except ssl.SSLError as error:
+        raise _unusable(what, Refusal(str(error), str(ca_file), fix)) from error
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return content
+
+
 def load_pair(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
     """Load a PEM pair from memory into a context in use, without writing it to a disk.
 

@@ -1,7 +1,7 @@
 """A real kube-scheduler that asks the master: whole groups without a webhook, and GPU quotas."""
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,9 @@ from tests.e2e.scheduling.jobs import (
     taker,
 )
 from tests.e2e.scheduling.tour import half_of_first
+from tests.kube.credentials.test_access import client_certificate
 from tests.support.waiting import eventually
+from topo.sim.certificates import Authority
 from topo.sim.worlds.presets import World
 
 NAME = "asking"
@@ -53,7 +55,8 @@ def extender_url(master: GangMaster) -> str:
     """Where its extender is, as its log says; empty while it does not listen."""
     for told in master.program.events:
         if (told.get("event"), told.get("site")) == ("listening", "extender"):
-            return f"http://{told['host']}:{told['port']}/scheduler"
+            scheme = "https" if told["tls"] else "http"
+            return f"{scheme}://{told['host']}:{told['port']}/scheduler"
     return ""
 
 
@@ -65,9 +68,13 @@ async def scheduler(cluster: Cluster, master: GangMaster, tmp_path: Path) -> Asy
 
 
 @contextmanager
-def asking_scheduler(cluster: Cluster, home: Path, url: str) -> Iterator[None]:
+def asking_scheduler(
+    cluster: Cluster, home: Path, url: str, tls: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """A second kube-scheduler, configured as docs/extenders.md says, until the block ends."""
-    common = {"httpTimeout": "5s", "ignorable": False}
+    common: dict[str, Any] = {"httpTimeout": "5s", "ignorable": False}
+    if tls is not None:
+        common |= {"enableHTTPS": True, "tlsConfig": dict(tls)}
     configuration = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -163,6 +170,39 @@ async def _again(api: Api, gone: str) -> bool:
 async def _says(api: Api, name: str, text: str) -> bool:
     waiting = [each for each in await pods_of(api, name) if not each.node]
     return bool(waiting) and text in await message(api, waiting[0].name)
+
+
+SERVER = "topo-master-extender.metax-operator.svc"
+
+
+async def test_over_tls_a_scheduler_is_answered_once_it_shows_its_certificate(
+    api: Api, cluster: Cluster, world: World, tmp_path: Path
+) -> None:
+    """Before, its pods wait, and their events have the status."""
+    servers, clients = (Authority.at(tmp_path / name) for name in ("servers", "clients"))
+    cert, key = servers.leaf("port", SERVER)
+    flags = (
+        *("--extender=on", "--extender-port=0", "--controllers=none"),
+        *(f"--extender-tls-cert={cert}", f"--extender-tls-key={key}"),
+        f"--extender-client-ca={clients.certificate_file}",
+        "--extender-client-names=system:kube-scheduler",
+    )
+    trust = {"caFile": str(servers.certificate_file), "serverName": SERVER}
+    shown = client_certificate(clients, "system:kube-scheduler")
+    own = dict(zip(("certFile", "keyFile"), map(str, shown), strict=True))
+    async with gang_master(cluster, world, tmp_path, *flags) as running:
+        await eventually(lambda: bool(extender_url(running)))
+        url = extender_url(running)
+        assert url.startswith("https://")
+        with asking_scheduler(cluster, tmp_path, url, trust):
+            await api.create(BATCH_JOBS, job("train", 4, 16))
+            await eventually(lambda: _says(api, "train", "401"))
+            assert not any(each.node for each in await pods_of(api, "train"))
+        with asking_scheduler(cluster, tmp_path, url, {**trust, **own}):
+            await eventually(lambda: bound(api, "train", 4))
+        nodes = [each.node for each in await pods_of(api, "train")]
+        assert are_whole(world, "dragonfly", nodes, 2)
+        running.program.must_live()
 
 
 VGPU, CORES, MEMORY = (f"volcano.sh/vgpu-{each}" for each in ("number", "cores", "memory"))

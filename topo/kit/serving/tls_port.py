@@ -28,7 +28,10 @@ class TlsPort:
     """Accepts on bound sockets and hands connections over after their handshake."""
 
     def __init__(
-        self, connections: Connections, factory: Callable[[], asyncio.Protocol], tls: ssl.SSLContext
+        self,
+        connections: Connections,
+        factory: Callable[[], asyncio.Protocol],
+        tls: Callable[[], ssl.SSLContext],
     ) -> None:
         self._connections = connections
         self._factory = factory
@@ -70,7 +73,7 @@ class TlsPort:
     async def _shake(self, connection: asyncio.Protocol, wire: socket.socket) -> None:
         with suppress(OSError):  # not TLS, too slow, or gone
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: connection, wire, ssl=self._tls, ssl_handshake_timeout=HANDSHAKE_S
+                lambda: connection, wire, ssl=self._tls(), ssl_handshake_timeout=HANDSHAKE_S
             )
 
     def _shaken(

@@ -61,6 +61,21 @@ class MasterCondition(Condition):
         "the certificate was not renewed, the old one stays",
         "give a matching pair of PEM files",
     )
+    EXTENDER_TLS_FILES = Row(
+        "extender-tls-files",
+        "certificate and authority of the port that schedulers ask were not renewed, the old ones "
+        "stay",
+        "give a matching pair of PEM files, and an authority of clients with a certificate in it",
+    )
+    EXTENDER_OPEN = Row(
+        "extender-open",
+        "schedulers are asked for no certificate: whoever reaches the port of the extender can ask "
+        "which nodes are kept for the group of a pod and how the quota of a namespace stands, and "
+        "gives the master work ([TLS](extenders.md#tls))",
+        "give --extender-client-ca, and kube-scheduler a tlsConfig; with the chart extender.tls, "
+        "beside topoDiscovery.networkPolicy.controlPlane, which closes the port to others",
+        _NOTE,
+    )
     STATE_COPY = Row(
         "state-copy",
         "a follower that heard of no leader since its start shows the copy of its own disk; the "
