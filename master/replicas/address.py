@@ -2,7 +2,9 @@
 
 Whoever can write the Lease decides where followers send the tokens of workers, so little is
 believed: an address and a port, no name and no path, of a range in which pods are, and a public one
-only where ours is public. The scheme is that of our own settings: all masters have the same.
+only where ours is public. An address of this machine is one only where ours is, and an IPv4 address
+mapped into IPv6 is none. Whether a master has the address is asked in `leader_pod`. The scheme is
+that of our own settings: all masters have the same.
 """
 
 from collections.abc import Mapping
@@ -46,10 +48,18 @@ class LeaderAddress:
         hosts = (urlsplit(url).hostname for url in (self.api, self.reports))
         return frozenset(ip_address(host) for host in hosts if host)
 
+    @property
+    def shows_certificate(self) -> bool:
+        """Whether each URL is of TLS: the masters' certificate is asked for before all else."""
+        urls = (url for url in (self.api, self.reports, self.extender) if url)
+        return all(url.startswith("https:") for url in urls)
+
 
 def annotations(domain: str, ports: Ports) -> dict[str, str]:
     """Return the annotations of a leader."""
-    host = f"[{ports.host}]" if ":" in ports.host else ports.host
+    address = parse_address(ports.host)  # a mapped one is written as what it is
+    name = ports.host if address is None else str(address)
+    host = f"[{name}]" if ":" in name else name
     said = {API: ports.api, REPORTS: ports.reports, EXTENDER: ports.extender}
     return {f"{domain}/{name}": f"{host}:{port}" if port else "" for name, port in said.items()}
 
@@ -74,9 +84,11 @@ def _socket(text: object, ours: Ports) -> str:
     found, own = parse_address(host), parse_address(ours.host)
     if found is None or own is None or "%" in host:  # a zone is one of this machine's interfaces
         return ""
+    if found.version == 4 and ":" in host:  # mapped into IPv6, which no master writes
+        return ""
     if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
         return ""
-    if not _may_be_a_pod(found, own) and not (found.is_loopback and own.is_loopback):
+    if not _may_be_a_master(found, own):
         return ""
     return f"[{found}]:{int(port)}" if found.version == 6 else f"{found}:{int(port)}"
 
@@ -85,8 +97,10 @@ def _host(socket: str) -> str:
     return socket.rpartition(":")[0]
 
 
-def _may_be_a_pod(found: Address, own: Address) -> bool:
-    """Return whether a pod may have the address; of our own it is known that one has it."""
+def _may_be_a_master(found: Address, own: Address) -> bool:
+    """Return whether another master may have the address; of our own it is known that one has."""
+    if own.is_loopback:  # all masters are on this machine
+        return found.is_loopback
     # Ranges that lead to IPv4 addresses are reserved (::/8, with NAT64), or 6to4 and Teredo.
     if isinstance(found, IPv6Address) and (found.is_site_local or found.sixtofour or found.teredo):
         return False

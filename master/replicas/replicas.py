@@ -15,11 +15,11 @@ from master.replicas.address import LeaderAddress, Ports, annotations, leader_ad
 from master.replicas.credential import Credential
 from master.replicas.follower import AGE, ORIGIN, Follower, Origin, TakeUp
 from master.replicas.forwarding import QuestionForwarder, ReportForwarder
-from master.replicas.leader_pod import CheckedLeader, MasterPods
+from master.replicas.leader_pod import CheckedLeader, OtherMasters
 from master.replicas.peer import PeerMaster
 from master.role import Replica, Role, RoleKind
 from master.settings import MasterSettings
-from topo.kit.addresses import is_loopback
+from topo.kit.addresses import is_loopback, parse_networks
 from topo.kit.metrics import gauge
 from topo.kit.tasks import Work
 from topo.model.conditions.master import MasterCondition
@@ -93,7 +93,7 @@ class Replicas:
             return (_of_copy(self.follower.kept.state.saved_at_s, self.copy_reason),)
         if role.acts or (age_s is not None and age_s < OLD_S):
             return ()
-        leader = role.leader_url or "no leader is known"
+        leader = role.leader_url or self.leader.doubt or "no leader is known"
         text = "nothing was heard of a leader yet" if age_s is None else "what is shown is old"
         return (WarningDocument.of(MasterCondition.LEADER_SILENT, f"{text} ({leader})"),)
 
@@ -116,8 +116,9 @@ def build_replicas(
 ) -> Replicas:
     """Return the parts of a master that stands for election; its role follows the lease."""
     credential = Credential(settings.replica_token_file, cluster.reviews, clock)
-    pods = None if is_loopback(settings.pod_ip) else MasterPods(cluster.client, credential)
-    leader = _checked_leader(pods, replica)
+    named = parse_networks(settings.replica_addresses)
+    others = OtherMasters(cluster.client, credential, named)
+    leader = _checked_leader(None if is_loopback(settings.pod_ip) else others, replica)
     lease = Lease(
         cluster.client,
         _lease_name(settings),
@@ -183,14 +184,14 @@ def _take_role(
         leader.believe(leader.name(named))
 
 
-def _checked_leader(pods: MasterPods | None, replica: Replica) -> CheckedLeader:
+def _checked_leader(masters: OtherMasters | None, replica: Replica) -> CheckedLeader:
     """Return the check of the leader's address; the replica follows an address that passed it."""
 
     def believe(address: LeaderAddress) -> None:
         if not replica.has_acted:
             replica.become(Role(RoleKind.FOLLOWER, address.api, address.reports, address.extender))
 
-    return CheckedLeader(pods, believe=believe)
+    return CheckedLeader(masters, believe=believe)
 
 
 async def leader_connection(

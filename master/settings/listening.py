@@ -1,5 +1,6 @@
 """The ports of this master: addresses, TLS, limits."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -49,7 +50,7 @@ class ListeningSettings(ServiceSettings):
 
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return what is wrong between the fields of this group."""
-        return (*self._tls_refusals(), *self._proxy_refusals())
+        return (*self._tls_refusals(), *network_refusals("--tls-proxies", self.tls_proxies))
 
     def _tls_refusals(self) -> tuple[Refusal, ...]:
         if (self.tls_cert is None) == (self.tls_key is None):
@@ -59,10 +60,12 @@ class ListeningSettings(ServiceSettings):
         )
         return (Refusal(f"{given} is given without {missing}", missing, f"give {missing} too"),)
 
-    def _proxy_refusals(self) -> tuple[Refusal, ...]:
-        try:
-            parse_networks(self.tls_proxies)
-        except ValueError as error:
-            fix = "write addresses or networks, such as 10.0.0.7,10.1.0.0/16"
-            return (Refusal(f"that is no network: {error}", "--tls-proxies", fix),)
-        return ()
+
+def network_refusals(flag: str, texts: Sequence[str]) -> tuple[Refusal, ...]:
+    """Return what is wrong with a flag that lists addresses and networks."""
+    try:
+        parse_networks(texts)
+    except ValueError as error:
+        fix = "write addresses or networks, such as 10.0.0.7,10.1.0.0/16"
+        return (Refusal(f"that is no network: {error}", flag, fix),)
+    return ()

@@ -7,9 +7,9 @@ from pydantic import Field
 
 from master.kube.leader_election.election import LeaseTimes
 from master.settings.cluster import ClusterSettings
-from master.settings.listening import ListeningSettings
+from master.settings.listening import ListeningSettings, network_refusals
 from topo.kit.durations import Seconds
-from topo.kit.settings import Chart
+from topo.kit.settings import Chart, CommaList
 from topo.model.errors import Refusal
 
 REPLICA_TOKEN = Path("/var/run/secrets/topo-master/token")
@@ -36,9 +36,15 @@ class ReplicaSettings(ListeningSettings, ClusterSettings):
     """Token that identifies masters to each other: of their service account, with the audience
     topo-master-replica, or one that all share."""
 
+    replica_addresses: CommaList = ()
+    """Addresses or networks of the other masters, where all share a token: no other address on the
+    Lease is sent anything, unless it has to show the certificate of --tls-cert."""
+
     def own_refusals(self) -> tuple[Refusal, ...]:
         """Return what is wrong between the fields of this group."""
-        return (*self._replica_refusals(), *self._store_refusals())
+        where = "--replica-addresses"
+        networks = network_refusals(where, self.replica_addresses)
+        return (*self._replica_refusals(), *self._store_refusals(), *networks)
 
     def _replica_refusals(self) -> tuple[Refusal, ...]:
         found = []

@@ -105,6 +105,7 @@ def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst
         (["--join-keys=,"], "--join-keys", "at least one"),
         (["--tls-cert=a"], "--tls-key", "--tls-key"),
         (["--tls-key=a"], "--tls-cert", "--tls-cert"),
+        (["--replica-addresses=10.0.0.8,other"], "--replica-addresses", "10.1.0.0/16"),
         ([*ASKED, "--extender-tls-cert=a"], "--extender-tls-key", "--extender-tls-key"),
         ([*ASKED, "--extender-tls-key=a"], "--extender-tls-cert", "--extender-tls-cert"),
         ([*ASKED, "--extender-client-ca=a"], "--extender-client-ca", "--extender-tls-cert"),

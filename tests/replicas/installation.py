@@ -38,6 +38,7 @@ class Installation:
     fault: Callable[[], Fault] = lambda: NO_FAULT
     nodes: tuple[str, ...] = ("n1", "n2")
     kubeconfig: str = ""
+    pod_ip: str = "127.0.0.1"
     accounts: dict[str, str] = field(default_factory=dict)
     reviews: int = 0
     is_away: bool = False
@@ -49,7 +50,7 @@ class Installation:
             f"--kubeconfig={self.kubeconfig}",
             f"--pod-name={name}",
             "--pod-namespace=topo",
-            "--pod-ip=127.0.0.1",
+            f"--pod-ip={self.pod_ip}",
             f"--replica-token-file={self.home / 'replica-token'}",
             "--leader-elect=true",
             f"--server-port={ports[0]}",

@@ -52,6 +52,8 @@ def test_what_a_leader_writes_is_what_a_follower_reads(host: str) -> None:
         "8.8.8.8:9001",
         "[2606:4700::1111]:9001",
         "[::ffff:8.8.8.8]:9001",
+        "[::ffff:10.0.0.8]:9001",
+        "[::ffff:a00:8]:9001",
     ],
 )
 def test_what_is_no_address_of_a_pod_is_none_of_a_leader(text: str) -> None:
@@ -63,7 +65,6 @@ def test_what_is_no_address_of_a_pod_is_none_of_a_leader(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "url"),
     [
-        ("[::ffff:10.0.0.8]:9001", "http://10.0.0.8:9001"),
         ("100.64.0.8:9001", "http://100.64.0.8:9001"),
         ("[fd00:0:0::8]:9001", "http://[fd00::8]:9001"),
     ],
@@ -92,6 +93,13 @@ def test_masters_on_one_machine_find_each_other() -> None:
     ours = Ports("127.0.0.1", 1, 2)
     written = annotations(DOMAIN, Ports("127.0.0.2", 9001, 10001))
     assert leader_address(written, DOMAIN, ours).api == "http://127.0.0.2:9001"
+    elsewhere = annotations(DOMAIN, Ports("10.0.0.8", 9001, 10001))
+    assert leader_address(elsewhere, DOMAIN, ours) == LeaderAddress(), "and none beyond it"
+
+
+def test_a_master_whose_own_address_is_mapped_into_ipv6_writes_it_in_its_plain_form() -> None:
+    written = annotations(DOMAIN, Ports("::ffff:10.0.0.8", 9001, 10001))
+    assert leader_address(written, DOMAIN, OURS).api == "http://10.0.0.8:9001"
 
 
 @given(st.text(max_size=40) | st.none() | st.integers())

@@ -1,7 +1,7 @@
 """The address on the Lease is believed once a pod of the masters' account has it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +16,9 @@ from master.kube.errors import KubeError
 from master.kube.service_accounts.token_review import TokenReviews
 from master.replicas.address import LeaderAddress
 from master.replicas.credential import Credential
-from master.replicas.leader_pod import RETRY_S, CheckedLeader, MasterPods
+from master.replicas.leader_pod import RETRY_S, CheckedLeader, OtherMasters
 from tests.replicas.test_credential import MASTERS, token_of
+from topo.kit.addresses import parse_networks
 
 pytestmark = pytest.mark.virtual_time
 
@@ -50,13 +51,14 @@ class Pods:
 
 @asynccontextmanager
 async def checked(
-    home: Path, pods: Pods, token: str = ""
+    home: Path, pods: Pods, token: str = "", networks: Sequence[str] = ()
 ) -> AsyncIterator[tuple[CheckedLeader, list[LeaderAddress]]]:
     """A check that runs, and what it believed."""
     path, believed = home / "replica-token", list[LeaderAddress]()
     path.write_text(token or token_of(MASTERS, "a"))
     reviews = TokenReviews(pods.call, prom.CollectorRegistry(), nodes=1)
-    leader = CheckedLeader(MasterPods(pods, Credential(path, reviews)), believe=believed.append)
+    others = OtherMasters(pods, Credential(path, reviews), parse_networks(networks))
+    leader = CheckedLeader(others, believe=believed.append)
     work = asyncio.create_task(leader.run())
     try:
         yield leader, believed
@@ -123,10 +125,31 @@ async def test_an_address_that_is_named_no_more_is_not_believed(tmp_path: Path) 
         assert believed == [other]
 
 
-async def test_masters_that_share_a_token_need_be_no_pods(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("networks", "named", "is_believed"),
+    [
+        ((), LEADER, False),
+        (("10.0.0.9",), LEADER, False),
+        (("10.0.0.8",), LEADER, True),
+        (("::ffff:10.0.0.0/120",), LEADER, True),
+        (("10.0.0.8",), LeaderAddress("http://10.0.0.8:9001", "http://10.0.0.9:10001"), False),
+        ((), LeaderAddress("https://10.0.0.8:9001", "https://10.0.0.8:10001"), True),
+        ((), LeaderAddress("http://10.0.0.8:9001", "https://10.0.0.8:10001"), False),
+        (
+            (),
+            LeaderAddress("https://10.0.0.8:9001", "https://10.0.0.8:1", "http://10.0.0.8:2"),
+            False,
+        ),
+    ],
+)
+async def test_masters_that_share_a_token_need_be_no_pods_but_named_or_proven_by_tls(
+    tmp_path: Path, networks: tuple[str, ...], named: LeaderAddress, *, is_believed: bool
+) -> None:
     pods = Pods([])
-    async with checked(tmp_path, pods, token="shared-by-masters") as (leader, believed):
-        leader.name(LEADER)
+    given = {"token": "shared-by-masters", "networks": networks}
+    async with checked(tmp_path, pods, **given) as (leader, believed):
+        leader.name(named)
         await asyncio.sleep(1)
-        assert believed == [LEADER]
+        assert believed == [named] * is_believed
+        assert bool(leader.doubt) != is_believed
     assert pods.asked == []

@@ -226,14 +226,29 @@ async def test_what_is_no_http_is_told_as_that() -> None:
         assert error.detail == "what answers does not keep to HTTP"
 
 
-async def test_redirects_are_not_followed() -> None:
-    """The token goes to the master and nowhere else."""
+@pytest.mark.parametrize("status", [301, 302, 307, 308, 503])
+async def test_a_token_goes_to_no_address_that_an_answer_names(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of a redirect, of a refusal that names the leader, nor of a proxy of the environment."""
+    (tmp_path / "token").write_text("secret")
+    async with listening(TestMaster()) as thief:
+        url = f"http://{thief.address}"
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, url)
 
-    def elsewhere(_: Report) -> web.Response:
-        return web.Response(status=307, headers={"Location": "http://127.0.0.2:1/"})
+        def elsewhere(_: Report) -> web.Response:
+            headers = {"Location": f"{url}/v1/reports", "Retry-After": "0"}
+            return web.json_response({"leader": url, "detail": url}, status=status, headers=headers)
 
-    async with listening(TestMaster(reply=elsewhere)) as master, client(master) as side:
-        assert (await lost(side)).trouble is Trouble.REFUSED
+        async with (
+            listening(TestMaster(reply=elsewhere)) as master,
+            client(master, token=tmp_path / "token") as side,
+        ):
+            for _ in range(2):
+                await lost(side)
+            assert master.tokens == ["Bearer secret"] * 2
+        assert thief.tokens == []
 
 
 async def test_nobody_there_is_a_network_trouble(away: TestMaster) -> None:

@@ -1,7 +1,6 @@
 """Which addresses are those of masters, by the real API server and with the chart's rights."""
 
 import copy
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,9 @@ import prometheus_client as prom
 from master.kube.client import KubeClient
 from master.kube.credentials.config import KubeConfig
 from master.kube.service_accounts.token_review import TokenReviews
+from master.replicas.address import LeaderAddress
 from master.replicas.credential import Credential
-from master.replicas.leader_pod import MasterPods
+from master.replicas.leader_pod import OtherMasters
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account, token
 from tests.helm.chart import golden, rules
@@ -31,12 +31,16 @@ async def test_only_pods_of_the_masters_account_have_an_address_of_a_leader(
     await client.open()
     try:
         reviews = TokenReviews(client.call, prom.CollectorRegistry(), nodes=1)
-        pods = MasterPods(client, Credential(tmp_path / "token", reviews))
-        assert await pods.have(frozenset({ip_address(ours)}))
-        for other in (theirs, "10.255.255.254", "fd00::8"):
-            assert not await pods.have(frozenset({ip_address(ours), ip_address(other)}))
+        pods = OtherMasters(client, Credential(tmp_path / "token", reviews))
+        assert await pods.doubt(_leader(ours, ours)) == ""
+        for other in (theirs, "10.255.255.254", "[fd00::8]"):
+            assert "no pod" in await pods.doubt(_leader(ours, other))
     finally:
         await client.close()
+
+
+def _leader(api: str, reports: str) -> LeaderAddress:
+    return LeaderAddress(f"http://{api}:9001", f"http://{reports}:10001")
 
 
 async def _address(api: Api, namespace: str, account: str) -> str:
