@@ -65,6 +65,21 @@ def test_groups_that_no_node_takes_are_refused_although_others_are_idle() -> Non
     assert "4" in found.text or "32 GPUs" in found.text
 
 
+def test_a_job_that_would_not_fit_on_an_empty_cluster_keeps_no_nodes_from_others() -> None:
+    """Of the pods of a group one selects a rack and the other another one: no domain has both."""
+    capacity = racks(2, 2)
+    any_rack = Eligibility()
+    for run, never in (((ON["a"], ON["b"]), True), ((ON["a"], any_rack), False)):
+        wish = Request(
+            pods=2, gpus_per_pod=8, group_size=16, by_rank=tuple((1, each) for each in run)
+        )
+        full(capacity, *((host.name, 1, host.name) for host in capacity.hosts()))
+        found = answer_place(capacity, replace(asked(2, request=wish), reserve=True), ())
+        assert isinstance(found, Refused)
+        assert (found.never, bool(found.reservation)) == (never, not never)
+        assert {node[0] for node in found.reservation} <= {"a"}
+
+
 def test_pods_that_differ_are_planned_over_pods_of_lower_priority_where_all_of_them_may_be() -> (
     None
 ):

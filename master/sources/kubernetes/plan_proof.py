@@ -21,7 +21,7 @@ from topo.gangs.hold_claims import gang_of_hold
 from topo.gangs.machine.claims import is_borne_out
 from topo.gangs.machine.gang import Note, Selection
 from topo.model.ids import NodeName
-from topo.placement.booking.holds import Hold
+from topo.placement.booking.holds import Hold, HoldId
 
 
 class PlanProof:
@@ -50,7 +50,7 @@ class PlanProof:
         label = Selection(labels.get(f"{self._prefix}{pod.gang_id}", ""))
         return is_borne_out(note, self._holds(pod, note), {note.node: label})
 
-    def _holds(self, pod: ClusterPod, note: Note) -> tuple[()] | tuple[str]:
+    def _holds(self, pod: ClusterPod, note: Note) -> tuple[HoldId, ...]:
         """Return the hold of a note if it was made for the pod's gang."""
         hold = self._state.find_hold(note.hold)
         is_own = isinstance(hold, Hold) and gang_of_hold(hold) == pod.gang_id

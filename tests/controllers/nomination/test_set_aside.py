@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -32,31 +33,24 @@ def raising_for(real: Callable[..., Any], is_bad: Callable[..., bool]) -> Callab
     return step
 
 
-def break_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = gang_reader.build_gang
-    broken = raising_for(real, lambda gang_id, *_: gang_id == BAD)
-    monkeypatch.setattr(gang_reader, "build_gang", broken)
+def breaking(
+    module: ModuleType, name: str, is_bad: Callable[..., bool]
+) -> Callable[[pytest.MonkeyPatch], None]:
+    """What makes a step of that name raise for the bad gang."""
+
+    def break_step(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, name, raising_for(getattr(module, name), is_bad))
+
+    return break_step
 
 
-def break_placing(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = placement_answers.answer_place
-    broken = raising_for(real, lambda _, asked, *__: asked.id == BAD)
-    monkeypatch.setattr(placement_answers, "answer_place", broken)
-
-
-def break_checking(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = placement_answers.lost_nodes
-    broken = raising_for(real, lambda _, asked, *__: asked.id == BAD)
-    monkeypatch.setattr(placement_answers, "lost_nodes", broken)
-
-
-def break_writing(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = gang_writes.pod_patch
-    broken = raising_for(real, lambda asked, *_: asked.id == BAD)
-    monkeypatch.setattr(gang_writes, "pod_patch", broken)
-
-
-WAYS = (break_reading, break_placing, break_checking, break_writing)
+break_placing = breaking(placement_answers, "answer_place", lambda _, asked, *__: asked.id == BAD)
+WAYS = {
+    "reading": breaking(gang_reader, "build_gang", lambda gang_id, *_: gang_id == BAD),
+    "placing": break_placing,
+    "checking": breaking(placement_answers, "lost_nodes", lambda _, asked, *__: asked.id == BAD),
+    "writing": breaking(gang_writes, "pod_patch", lambda asked, *_: asked.id == BAD),
+}
 
 
 async def settled(world: GangWorld) -> None:
@@ -68,7 +62,7 @@ async def settled(world: GangWorld) -> None:
     assert not any(is_open(pod) for pod in bad)
 
 
-@pytest.mark.parametrize("broken", WAYS)
+@pytest.mark.parametrize("broken", WAYS.values(), ids=WAYS)
 async def test_the_others_are_placed_and_the_gang_says_why_it_is_not(
     broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,7 +80,7 @@ async def test_the_others_are_placed_and_the_gang_says_why_it_is_not(
         assert world.holds() <= 1, "what is held is of the good one"
 
 
-@pytest.mark.parametrize("broken", WAYS)
+@pytest.mark.parametrize("broken", WAYS.values(), ids=WAYS)
 async def test_it_is_placed_once_the_step_succeeds_and_it_changed(
     broken: Callable[[pytest.MonkeyPatch], None],
 ) -> None:

@@ -148,9 +148,13 @@ def _refuse(
 def _reservation(
     capacity: CapacityView, asked: Place, tight: Mapping[NodeName, Tight]
 ) -> tuple[NodeName, ...]:
-    """Return the nodes to reserve: of a job with own domains those that it gets where none runs."""
+    """Return the nodes to reserve; empty for a job that would not fit on an empty cluster.
+
+    A job with own domains, or with pods that may use different nodes, gets those that it would have
+    there: counted as alike, pods that fit nowhere would keep nodes from all others for ever.
+    """
     request = _on_nodes_with_room(asked, tight)
-    if not request.own_domains:
+    if not (request.own_domains or request.by_rank):
         return reservation(capacity, request)
     idle = capacity.with_changes(released=tuple(capacity.bookings()))
     found = _place_pods(idle, replace(asked, request=request, occupied=()))
