@@ -65,9 +65,19 @@ EXPOSE 9002
 ENTRYPOINT ["topo-worker"]
 
 # Where topo-worker sweeps an InfiniBand fabric (docs/fabric.md); BASE is a Debian, with its mirror in reach.
+# DIAGS is the version of its four packages, those of Debian 12: another would be other bytes. Of each the image
+# keeps what dpkg says of it, in the folder where lists of parts look for it, its licence, and the sums of its files.
 FROM ${BASE} AS diags
-RUN apt-get update --quiet=2 && \
-    apt-get install --quiet=2 --yes --no-install-recommends infiniband-diags
+ARG DIAGS=44.0-2
+RUN names="infiniband-diags libibnetdisc5 libibmad5 libibumad3" && \
+    apt-get update --quiet=2 && \
+    apt-get install --quiet=2 --yes --no-install-recommends $(printf "%s=$DIAGS " $names) && \
+    mkdir -p /parts/var/lib/dpkg/status.d && \
+    for name in $names; do \
+      dpkg-query --status "$name" > "/parts/var/lib/dpkg/status.d/$name" && \
+      cat "$(dpkg-query --control-path "$name" md5sums)" > "/parts/var/lib/dpkg/status.d/$name.md5sums" && \
+      install -D --mode=644 "/usr/share/doc/$name/copyright" "/parts/usr/share/doc/$name/copyright" || exit; \
+    done
 
 # The program and its three libraries; the package brings perl, which is a hundred times as large.
 FROM worker AS sweeper
@@ -76,6 +86,7 @@ LABEL org.opencontainers.image.title="topo-sweeper" \
 COPY --from=diags /usr/sbin/ibnetdiscover /usr/sbin/
 COPY --from=diags /usr/lib/*-linux-gnu/libibnetdisc.so.5 /usr/lib/*-linux-gnu/libibmad.so.5 \
      /usr/lib/*-linux-gnu/libibumad.so.3 /usr/lib/
+COPY --from=diags /parts /
 
 FROM programs AS master
 LABEL org.opencontainers.image.title="topo-master" \

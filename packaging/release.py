@@ -3,7 +3,7 @@
     make release BASE=IMAGE@sha256:DIGEST     with the images, which begin with this one
     make release BASE=none                    without images
 
-The wheel, the sources, the chart, both images as archives of the OCI image layout and their
+The wheel, the sources, the chart, the images as archives of the OCI image layout and their
 digests, of each a list of its parts (SBOM), and SHA256SUMS of all. It builds what is committed, not
 what lies in the working tree. docs/releasing.md says how to sign and publish it.
 """
@@ -29,8 +29,8 @@ from sbom import PRODUCT, Component, bom, of_lock, of_root
 
 ROOT = Path(__file__).parents[1]
 CHART = "helm/supernode-topology"
-IMAGES = ("topo-master", "topo-worker")
-"""Not topo-sweeper: no list of parts would name the files it copies from Debian's packages."""
+IMAGES = ("topo-sweeper", "topo-worker", "topo-master")
+"""In the order of `packaging/build-images`, where a stage loses its tag to the image after it."""
 NO_IMAGES = "none"
 _DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 
@@ -115,7 +115,7 @@ def _write_chart(source: Path, version: str, to: Path) -> None:
 
 
 def _write_images(source: Path, base: str, version: str, to: Path) -> None:
-    """Both images, their digests and lists of parts. Needs buildah, and the right to mount."""
+    """The images, their digests and lists of parts. Needs buildah, and the right to mount."""
     revision = _output("git", "rev-parse", "HEAD").strip()
     settings = {"BASE": base, "TAG": version, "REVISION": revision, "IMAGES": " ".join(IMAGES)}
     _output("packaging/build-images", cwd=source, **settings)

@@ -17,6 +17,7 @@ from urllib.parse import quote
 PRODUCT = "supernode-topology"
 _PIN = re.compile(r"^([\w.-]+)==([^\s;]+)", re.MULTILINE)
 _NAME = re.compile(r"[\w.-]+")
+_PARTS = "var/lib/dpkg/status.d/*"
 _DEBIAN_NAME = re.compile(r"[\w.+-]+")
 _PYTHON = re.compile(r'^#define PY_VERSION\s+"(.+)"', re.MULTILINE)
 
@@ -67,14 +68,18 @@ def _distributions(root: Path) -> Iterator[Component]:
 
 
 def _debian(root: Path) -> Iterator[Component]:
-    """Yield the installed packages of dpkg(1)'s status file.
+    """Yield the installed packages of dpkg(1)'s status file, and those that the image has in part.
 
-    An image of another system would be listed without any of its packages, and is refused.
+    What dpkg says of the latter lies in `status.d`, a file for each, where scanners look, too
+    (https://github.com/GoogleContainerTools/distroless, PACKAGE_METADATA.md). An image of another
+    system would be listed without any of its packages, and is refused.
     """
     status = root / "var/lib/dpkg/status"
     if not status.exists():
         raise SystemExit(f"{root} has no var/lib/dpkg/status: build the image on Debian (BASE=)")
-    for block in status.read_text("utf-8").split("\n\n"):
+    parts = [path for path in sorted(root.glob(_PARTS)) if path.suffix != ".md5sums"]
+    texts = (path.read_text("utf-8") for path in (status, *parts))
+    for block in (block for text in texts for block in text.split("\n\n")):
         stated = HeaderParser().parsestr(block.lstrip("\n"))
         if stated.get("Status", "").endswith(" installed"):
             required = f"{stated.get('Depends', '')},{stated.get('Pre-Depends', '')}"

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import subprocess
 import tarfile
 from collections.abc import Mapping
@@ -17,6 +18,9 @@ from tests.image.conftest import ROOT
 from tests.image.containers import Images
 
 pytestmark = pytest.mark.e2e
+IMAGES = ["topo-sweeper", "topo-worker", "topo-master"]
+PARTS = {"infiniband-diags", "libibnetdisc5", "libibmad5", "libibumad3"}
+"""Debian's packages of which topo-sweeper has files, and no more of them."""
 PYTHON = ROOT / ".venv-publish/bin/python"
 STORAGE = '[storage]\ndriver = "overlay"\ngraphroot = "{folder}/root"\nrunroot = "{folder}/run"\n'
 
@@ -44,10 +48,12 @@ def test_the_sums_of_a_release_are_those_of_all_its_files(release: Path) -> None
     files = {p.name: p for p in release.iterdir() if p.name != "SHA256SUMS"}
     counted = {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in files.items()}
     assert {name: digest for digest, name in lines} == counted
-    assert sum(name.endswith(".oci.tar") for name in files) == 2
+    assert sum(name.endswith(".oci.tar") for name in files) == len(IMAGES)
+    assert sum(name.endswith(".cdx.json") for name in files) == len(IMAGES) + 1
+    assert [line.split()[0] for line in (release / "images.txt").read_text().splitlines()] == IMAGES
 
 
-@pytest.mark.parametrize("name", ["topo-master", "topo-worker"])
+@pytest.mark.parametrize("name", IMAGES)
 def test_two_builds_of_a_commit_are_the_same_image(
     release: Path, images: Images, name: str
 ) -> None:
@@ -62,7 +68,7 @@ def test_two_builds_of_a_commit_are_the_same_image(
     assert [name, images.space.seen(f"{to}.digest").read_text().strip()] in found
 
 
-@pytest.mark.parametrize("name", ["topo-master", "topo-worker"])
+@pytest.mark.parametrize("name", IMAGES)
 def test_a_list_of_parts_has_what_the_image_has(release: Path, stored: Images, name: str) -> None:
     """Debian's packages as dpkg names them, those of Python as Python does."""
     (path,) = release.glob(f"{name}-*.cdx.json")
@@ -75,12 +81,41 @@ def test_a_list_of_parts_has_what_the_image_has(release: Path, stored: Images, n
     code += "for each in found(): print(each.name, each.version)"
     python = container.ran("/opt/topo/bin/python", "-c", code).stdout
     pairs = (line.split() for line in python.splitlines())
-    assert listed == {
+    parts = {each for each in listed if each[1] in PARTS}
+    assert {each[1] for each in parts} == (PARTS if name == "topo-sweeper" else set())
+    assert listed - parts == {
         *(("deb", *line.split()) for line in debian.splitlines()),
         *(("pypi", canonicalize_name(each), its) for each, its in pairs),
     }
     refs = {each["bom-ref"] for each in document["components"]}
     assert {on for each in document["dependencies"] for on in each["dependsOn"]} <= refs
+
+
+def test_what_the_sweeper_copies_is_what_its_listed_packages_have(stored: Images) -> None:
+    """Each file that is of none of the installed packages is of a listed one, by its sum."""
+    container = stored.container(f"localhost/topo-sweeper:{version_of_release()}")
+    places = ("usr/sbin/ibnetdiscover", *(f"usr/lib/{each}" for each in LIBRARIES))
+    copied = {hashlib.md5((container.root / each).read_bytes()).hexdigest() for each in places}  # noqa: S324 - dpkg's
+    folder = container.root / "var/lib/dpkg/status.d"
+    sums = {
+        path.stem: {line.split()[0] for line in path.read_text().splitlines()}
+        for path in folder.glob("*.md5sums")
+    }
+    assert sums.keys() == PARTS
+    assert copied <= set().union(*sums.values())
+    assert all(copied & each for each in sums.values()), "no package is listed for nothing"
+    for name in PARTS:
+        assert (container.root / "usr/share/doc" / name / "copyright").stat().st_size
+
+
+LIBRARIES = ("libibnetdisc.so.5", "libibmad.so.5", "libibumad.so.3")
+
+
+def version_of_release() -> str:
+    """The version in pyproject.toml, which is the tag of a release's images."""
+    found = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1]
 
 
 def purl_kind(component: Mapping[str, Any]) -> str:

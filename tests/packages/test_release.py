@@ -1,5 +1,6 @@
 """`make release` without images, and the commands of docs/releasing.md on what it made."""
 
+import ast
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-publish/bin/python"
 CHART = ROOT / "helm/supernode-topology"
+RELEASE = ROOT / "packaging/release.py"
 
 
 def release(base: str, to: Path) -> "subprocess.CompletedProcess[str]":
@@ -58,6 +60,23 @@ def test_the_archive_of_the_chart_has_its_files_and_no_other(made: Path) -> None
     with tarfile.open(archive) as opened:
         names = {name.removeprefix("supernode-topology/") for name in opened.getnames()}
     assert names == set(listed.stdout.split()) - {".helmignore"}
+
+
+def test_each_image_of_the_dockerfile_and_of_the_chart_is_in_a_release() -> None:
+    """Whoever installs one finds its digest, its signature and its list of parts."""
+    listed = re.search(r"^IMAGES = (\(.+\))$", RELEASE.read_text(), re.MULTILINE)
+    assert listed is not None
+    released = set(ast.literal_eval(listed[1]))
+    titles = re.findall(r'image\.title="([\w-]+)"', (ROOT / "Dockerfile").read_text())
+    installed = re.findall(
+        r"^ +name: (topo-[\w-]+)$", (CHART / "values.yaml").read_text(), re.MULTILINE
+    )
+    built = re.search(r"IMAGES:-([\w -]+)}", (ROOT / "packaging/build-images").read_text())
+    assert built is not None
+    assert released == set(titles) == set(built[1].split())
+    assert set(installed) - {"topo-discovery"} == released, "topo-discovery is a priority class"
+    page = (ROOT / "docs/releasing.md").read_text()
+    assert all(f"`{name}-*.oci.tar`" in page for name in released)
 
 
 @pytest.mark.parametrize("base", ["", "python:3.11-slim-bookworm"])

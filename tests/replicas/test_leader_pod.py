@@ -146,8 +146,8 @@ async def test_masters_that_share_a_token_need_be_no_pods_but_named_or_proven_by
     tmp_path: Path, networks: tuple[str, ...], named: LeaderAddress, *, is_believed: bool
 ) -> None:
     pods = Pods([])
-    given = {"token": "shared-by-masters", "networks": networks}
-    async with checked(tmp_path, pods, **given) as (leader, believed):
+    shared = "shared-by-masters"
+    async with checked(tmp_path, pods, shared, networks) as (leader, believed):
         leader.name(named)
         await asyncio.sleep(1)
         assert believed == [named] * is_believed
