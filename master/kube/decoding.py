@@ -13,8 +13,8 @@ import orjson
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from master.kube.errors import Failure, KubeError, StatusObject
-from master.kube.json_depth import cut_depth
 from master.kube.objects import Key, KubeObject, Resource
+from master.kube.schema.json_depth import cut_depth
 from topo.model.isolation import ObjectError, caught
 
 T = TypeVar("T", bound=KubeObject)

@@ -13,6 +13,7 @@ from topo.gangs.machine.events import Observed, Planned, Unreadable, Vanished
 from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.instructions import OpenUnplanned, Place, Release, ReportStatus
+from topo.gangs.machine.registry import questions
 from topo.gangs.machine.settings import GangSettings
 from topo.model.conditions.gang_states import GangState
 from topo.model.errors import SharedStateError
@@ -27,11 +28,11 @@ STEPS = (
     "follow_unbound_pods",
     "placement_need",
     "progress_of",
-    "check_request",
     "next_writes",
     "state_of",
+    "with_plan",
+    "check_request",
     "place_request",
-    "plan_notes",
 )
 
 
@@ -45,7 +46,9 @@ def broken_step(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], None]:
     """A step of the machine raises for the gang `bad`, until the returned function is called."""
-    name, real = request.param, getattr(gangs, request.param)
+    name = request.param
+    module: Any = gangs if hasattr(gangs, name) else questions
+    real = getattr(module, name)
     is_broken = True
 
     def step(*args: Any, **kwargs: Any) -> Any:
@@ -58,7 +61,7 @@ def broken_step(
         nonlocal is_broken
         is_broken = False
 
-    monkeypatch.setattr(gangs, name, step)
+    monkeypatch.setattr(module, name, step)
     return mend
 
 

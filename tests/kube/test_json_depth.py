@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from master.kube.decoding import Bookmark, Decoder, Unreadable
 from master.kube.dra.claims import RESOURCE_CLAIMS
-from master.kube.json_depth import MAX_DEPTH, cut_depth
+from master.kube.schema.json_depth import MAX_DEPTH, cut_depth
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

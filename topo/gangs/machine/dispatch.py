@@ -13,8 +13,9 @@ Example: Nominate p0 in version 7 is issued, and late after 30 s.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from topo.gangs.machine.events import Vanished
+from topo.gangs.machine.events import Vanished, WriteRefused
 from topo.gangs.machine.gang import Gang, PodUid
 from topo.gangs.machine.instructions import (
     Instruction,
@@ -28,6 +29,7 @@ from topo.gangs.machine.instructions import (
     UnlabelNodes,
 )
 from topo.gangs.machine.record import Key, PendingWrite, Writes
+from topo.gangs.machine.settings import GangSettings
 
 
 def unfinished_writes(given: Writes, gang: Gang) -> Writes:
@@ -45,6 +47,19 @@ def unfinished_writes(given: Writes, gang: Gang) -> Writes:
 def unexpired_writes(given: Writes, now_s: float) -> Writes:
     """Return the pending writes that are not late; late ones may be issued again."""
     return {key: each for key, each in given.items() if each.until_s > now_s}
+
+
+def refused_writes(
+    given: Writes, refused: WriteRefused, now_s: float, settings: GangSettings
+) -> Writes:
+    """Return the pending writes after one was refused: it is issued again after a while. O(1)."""
+    found = dict(given)
+    for key in (("pod", refused.subject), ("node", refused.subject)):
+        if key in found and found[key].version == refused.version:
+            refusals = found[key].refusals + 1
+            until_s = now_s + settings.refused_s(refusals)
+            found[key] = replace(found[key], until_s=until_s, refusals=refusals, why=refused.why)
+    return found
 
 
 def issue_writes(

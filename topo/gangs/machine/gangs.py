@@ -9,9 +9,8 @@ which gang is next, `record` holds the facts about one gang.
 
 Nothing here reads a clock: the same events at the same times give the same instructions.
 
-An error that a step of one gang raises is that gang's (`unreadable`): it is set aside, and the
-others go on in the same step. What all gangs share, such as the queue, is not repaired: an error
-there passes, and the process ends.
+An error that a step of one gang raises sets that gang aside (`registry.unreadable`); the others go
+on. An error of what all gangs share, such as the queue, passes: it ends the process.
 
 Example: a gang of two pods that selects nodes by the label of its hold.
     Leading, Observed(2 pods, gated)      Place 1
@@ -31,10 +30,9 @@ from functools import partial
 from itertools import chain
 from math import inf
 
-from topo.gangs.machine.deadlines import Deadlines, due_times
 from topo.gangs.machine.dispatch import (
-    cleanup_writes,
     issue_writes,
+    refused_writes,
     unexpired_writes,
     unfinished_writes,
 )
@@ -51,49 +49,47 @@ from topo.gangs.machine.events import (
     WriteRefused,
 )
 from topo.gangs.machine.gang import Gang, GangId
-from topo.gangs.machine.gangs_state import GangsState
-from topo.gangs.machine.instructions import Instruction, Release, ReportStatus
-from topo.gangs.machine.invariants import invariants
+from topo.gangs.machine.instructions import Instruction, Release
+from topo.gangs.machine.invariants import invariants, machine_invariants
 from topo.gangs.machine.pending_queue import PendingQueue, QueueTurn
 from topo.gangs.machine.placement_requests import (
     Need,
     PlacementNeed,
     answers,
-    check_request,
     is_out_of_moves,
-    place_request,
     placement_need,
     queue_request,
     was_refused,
     with_refusal,
     with_refusal_of_all,
 )
-from topo.gangs.machine.planned_nodes import PlannedNodes
-from topo.gangs.machine.pod_notes import plan_notes
+from topo.gangs.machine.pod_notes import with_plan
 from topo.gangs.machine.record import (
-    DeletedGang,
-    Key,
-    PendingPlacement,
-    PendingWrite,
     Purpose,
     Record,
+    Writes,
     drop_lost_places,
-    drop_plan,
-    drop_split_groups,
     holds_of,
     restore_record,
     update_record,
+    with_check,
+    without_places,
 )
+from topo.gangs.machine.registry.deadlines import Deadlines, due_times
+from topo.gangs.machine.registry.gangs_state import GangsState
+from topo.gangs.machine.registry.planned_nodes import PlannedNodes
+from topo.gangs.machine.registry.questions import Questions
+from topo.gangs.machine.registry.unplanned_gangs import UnplannedGangs
 from topo.gangs.machine.settings import BY_DEFAULT, GangSettings
-from topo.gangs.machine.status import state_of, status_of
+from topo.gangs.machine.status import state_of, status_of, with_report
 from topo.gangs.machine.unbound_pods import follow_unbound_pods
-from topo.gangs.machine.unreadable import Failures, SetAside, set_aside_writes
 from topo.gangs.machine.write_order import next_writes, progress_of
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.model.errors import require
 from topo.model.isolation import ObjectError, attempt
-from topo.placement.job.request import PlacementMode
+
+Instructions = tuple[Instruction, ...]
 
 
 class Gangs:
@@ -103,16 +99,13 @@ class Gangs:
         self._settings = settings
         self._leading = False
         self._records: dict[GangId, Record] = {}
-        self._gone: dict[GangId, DeletedGang] = {}
-        self._set_aside: dict[GangId, SetAside] = {}
-        """Gangs that a step raised an error for; none of them has a record."""
-        self._failures: dict[GangId, Failures] = {}
-        """Of gangs that were set aside since they came."""
+        self._unplanned = UnplannedGangs(settings)
+        """Gangs that are gone or set aside; none of them has a record."""
         self._queue = PendingQueue(settings.order)
         self._turn: GangId | None = None
         """The gang of the queue whose placement is requested."""
-        self._asks = 0
         self._planned_nodes = PlannedNodes()
+        self._questions = Questions(settings, self._planned_nodes)
         self._stranded: dict[GangId, None] = {}
         """Gangs that wait for room outside of the queue."""
         self._unreported: dict[GangId, None] = {}
@@ -121,9 +114,6 @@ class Gangs:
         self._touched: dict[GangId, None] = {}
 
     # Queries
-
-    def __len__(self) -> int:
-        return len(self._records)
 
     @property
     def next_s(self) -> float | None:
@@ -134,8 +124,7 @@ class Gangs:
         """Return the status of a gang, None for one that is not known; O(gangs)."""
         record = self._records.get(gang_id)
         if record is None:
-            aside = self._set_aside.get(gang_id)
-            return aside.status if aside is not None else None
+            return self._unplanned.status(gang_id)
         return status_of(record, self._queue, self._queue.ahead(gang_id))
 
     def statuses(self) -> Iterator[tuple[GangId, GangStatus]]:
@@ -143,21 +132,21 @@ class Gangs:
         ahead = {each: number for number, each in enumerate(self._queue.in_turn())}
         for gang_id, record in self._records.items():
             yield gang_id, status_of(record, self._queue, ahead.get(gang_id))
-        for gang_id, aside in self._set_aside.items():
-            yield gang_id, aside.status
+        for aside in self._unplanned.set_aside:
+            yield aside.gang.id, aside.status
 
     def errors(self) -> Iterator[tuple[GangId, ObjectError]]:
         """Yield the gangs that are set aside, and the error of each."""
-        for gang_id, aside in self._set_aside.items():
-            yield gang_id, aside.error
+        for aside in self._unplanned.set_aside:
+            yield aside.gang.id, aside.error
 
     def state(self) -> GangsState:
         """Return everything that the machine knows as a value; O(gangs)."""
         return GangsState(
             self._leading,
             tuple(self._records.values()),
-            tuple(self._gone.values()),
-            tuple(self._set_aside.values()),
+            self._unplanned.gone,
+            self._unplanned.set_aside,
             self._turn,
             self._queue.head,
             self._queue.kept,
@@ -166,14 +155,14 @@ class Gangs:
 
     # Events
 
-    def advance(self, now_s: float, *events: Event) -> tuple[Instruction, ...]:
+    def advance(self, now_s: float, *events: Event) -> Instructions:
         """Apply the time and the events in their order; return the instructions that follow.
 
         Before `Leading` events are only recorded. O(members) for each gang of an event, O(log
         gangs) for the queue, O(distinct requests) if there is more room.
         """
         for gang_id in self._reminders.take(now_s):
-            if any(gang_id in known for known in (self._records, self._gone, self._set_aside)):
+            if gang_id in self._records or gang_id in self._unplanned:
                 self._touched[gang_id] = None
         out: list[Instruction] = []
         for event in events:
@@ -196,7 +185,10 @@ class Gangs:
             del self._touched[gang_id]
             record = self._records.get(gang_id) or self._tried_again(gang_id, now_s)
             if record is None:
-                yield from self._settle_remains(gang_id, now_s)
+                writes, due_s = self._unplanned.settle(gang_id, now_s)
+                if due_s < inf:
+                    self._reminders.put(gang_id, due_s, now_s)
+                yield from writes
                 continue
             found = attempt(partial(self._settle, record, now_s))
             if isinstance(found, ObjectError):
@@ -206,9 +198,7 @@ class Gangs:
 
     def _observed(self, event: Observed, now_s: float) -> Iterable[Instruction]:
         gang = event.gang
-        self._gone.pop(gang.id, None)
-        if (aside := self._set_aside.get(gang.id)) is not None:
-            self._set_aside[gang.id] = replace(aside, gang=gang)
+        if self._unplanned.observe(gang):
             self._touched[gang.id] = None
             return ()
         found = attempt(partial(self._read, gang))
@@ -220,18 +210,13 @@ class Gangs:
 
     def _tried_again(self, gang_id: GangId, now_s: float) -> Record | None:
         """Return the record of a gang that was set aside and is another one now; None if not."""
-        aside = self._set_aside.get(gang_id)
-        if aside is None or aside.gang == aside.failed:
+        gang = self._unplanned.due_again(gang_id, now_s)
+        found = attempt(partial(self._read, gang)) if gang is not None else None
+        if isinstance(found, ObjectError) and gang is not None:
+            self._put_aside(gang, found, now_s)
+        if not isinstance(found, Record):
             return None
-        if now_s < aside.failures.retry_s(self._settings):
-            return None
-        found = attempt(partial(self._read, aside.gang))
-        if isinstance(found, ObjectError):
-            self._put_aside(aside.gang, found, now_s)
-            return None
-        del self._set_aside[gang_id]
-        self._failures[gang_id] = replace(aside.failures, read_s=now_s)
-        found = replace(found, given=unfinished_writes(aside.given, aside.gang))
+        found = replace(found, given=self._unplanned.readmit(gang_id, now_s))
         self._store(found)
         return found
 
@@ -244,26 +229,21 @@ class Gangs:
         return update_record(replace(record, given=given), gang)
 
     def _unreadable(self, event: Unreadable, now_s: float) -> Iterable[Instruction]:
-        self._gone.pop(event.gang.id, None)
-        self._put_aside(event.gang, event.error, now_s)
-        aside = self._set_aside[event.gang.id]
-        # Whether the write that failed was made is not known: the next observation shows it.
-        self._set_aside[event.gang.id] = replace(aside, given={})
+        # Whether a write that failed was made is not known: the next observation shows it.
+        self._put_aside(event.gang, event.error, now_s, given={})
         return ()
 
     def _vanished(self, event: Vanished, _now_s: float) -> Iterable[Instruction]:
-        record, gone = self._records.get(event.id), self._gone.get(event.id)
-        self._set_aside.pop(event.id, None)
-        self._failures.pop(event.id, None)
+        record = self._records.get(event.id)
+        self._unplanned.vanish(event)
         if record is not None:
             self._forget(record)
-        self._gone[event.id] = DeletedGang(event, gone.given if gone is not None else {})
         self._touched[event.id] = None
         return ()
 
     def _took_over(self, _event: Leading, _now_s: float) -> Iterable[Instruction]:
         self._leading = True
-        self._touched |= dict.fromkeys((*self._records, *self._gone, *self._set_aside))
+        self._touched |= dict.fromkeys((*self._records, *self._unplanned))
         return ()
 
     def _planned(self, event: Planned, now_s: float) -> Iterable[Instruction]:
@@ -280,26 +260,15 @@ class Gangs:
 
     def _take_plan(self, record: Record, event: Planned) -> Iterable[Instruction]:
         """Store the record with the plan that answers its request; return what to release."""
-        asked = record.asked
-        assert asked is not None, "it was answered"  # noqa: S101 - for the type checker
-        may_split = asked.place.request.mode is PlacementMode.PREFERRED
-        split = event.mode is PlacementMode.PREFERRED and not may_split
-        require(not split, f"gangs: a plan of {event.id} splits groups that are required whole")
-        new = plan_notes(record, event)
-        if new is None:
-            # The hold took over what these pods booked, so that they have no places any more.
-            kept = {uid: note for uid, note in record.plan.items() if uid not in asked.uids}
+        assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
+        found = with_plan(record, event)
+        if found is None:
             text = "the pods that wait select different nodes"
-            self._strand(replace(record, plan=kept, checked=False), text)
+            self._strand(without_places(record, record.asked.uids), text)
             return (Release(event.id, event.hold),)
-        lost = {node: why for node, why in record.lost.items() if node not in event.nodes}
-        plan = {**record.plan, **new}
-        no_room = None
-        if event.evicts and asked.purpose is Purpose.WHOLE:
-            no_room = with_refusal(record, "there is none but over others")
+        if found.no_room is not None:
             self._stranded[event.id] = None
-        record = replace(record, plan=plan, lost=lost, evicts=event.evicts, no_room=no_room)
-        self._put(replace(record, asked=None, check=None, checked=False, opened_since_s=None))
+        self._put(found)
         return ()
 
     def _refused(self, event: Refused, _now_s: float) -> Iterable[Instruction]:
@@ -322,12 +291,7 @@ class Gangs:
         record = self._records.get(event.id)
         if record is None or record.check != event.ask:
             return ()
-        found = replace(record, check=None, checked=True, lost=dict(event.lost))
-        found = replace(found, blocked=event.blocked, strayed=False, unproven=False)
-        if found.is_released:
-            found = drop_split_groups(found, event)
-        elif event.lost or event.blocked or event.split or event.apart:
-            found = drop_plan(found)
+        found = with_check(record, event)
         if event.blocked:
             self._stranded[event.id] = None
         self._put(found)
@@ -349,20 +313,11 @@ class Gangs:
         return ()
 
     def _write_refused(self, event: WriteRefused, now_s: float) -> Iterable[Instruction]:
-        record, gone = self._records.get(event.id), self._gone.get(event.id)
-        known = record or gone
-        if known is None:
-            return ()
-        given: dict[Key, PendingWrite] = dict(known.given)
-        for key in (("pod", event.subject), ("node", event.subject)):
-            if key in given and given[key].version == event.version:
-                refusals = given[key].refusals + 1
-                until_s = now_s + self._settings.refused_s(refusals)
-                given[key] = replace(given[key], until_s=until_s, refusals=refusals, why=event.why)
+        record = self._records.get(event.id)
         if record is not None:
+            given = refused_writes(record.given, event, now_s, self._settings)
             self._put(replace(record, given=given))
-        elif gone is not None:
-            self._gone[event.id] = replace(gone, given=given)
+        elif self._unplanned.refuse(event, now_s):
             self._touched[event.id] = None
         return ()
 
@@ -388,9 +343,8 @@ class Gangs:
         need = placement_need(record)
         record, asked = self._asking(record, need, now_s)
         progress = progress_of(record)
-        check = check_request(record, progress, now_s, ask=self._asks + 1)
+        check = self._questions.check(record, progress, now_s)
         if check is not None:
-            self._asks = check.ask
             record = replace(record, check=check.ask)
         pending = unexpired_writes(record.given, now_s)
         want = next_writes(record, progress, pending)
@@ -401,64 +355,18 @@ class Gangs:
         self._remind(record, now_s)
         return [*asked, *writes, *([check] if check is not None else []), *reports]
 
-    def _settle_remains(self, gang_id: GangId, now_s: float) -> list[Instruction]:
-        """Return the writes for a gang that is not planned: its job is gone, or it is set aside."""
-        if (gone := self._gone.get(gang_id)) is not None:
-            return self._settle_gone(gone, now_s)
-        aside = self._set_aside.get(gang_id)
-        return self._settle_aside(aside, now_s) if aside is not None else []
-
-    def _settle_gone(self, gone: DeletedGang, now_s: float) -> list[Instruction]:
-        """Return the writes that remove the remains of a gang whose job is gone."""
-        left = gone.left
-        want = cleanup_writes(left)
-        if not want:
-            del self._gone[left.id]
-            return []
-        under_way = {key: each for key, each in gone.given.items() if key in want}
-        pending, late_s = unexpired_writes(under_way, now_s), now_s + self._settings.given_s
-        writes, kept = issue_writes(under_way, want, pending=pending, late_s=late_s)
-        self._gone[left.id] = DeletedGang(left, kept)
-        due_s = min(each.until_s for each in kept.values())
-        self._reminders.put(left.id, due_s, now_s)
-        return writes
-
-    def _settle_aside(self, aside: SetAside, now_s: float) -> list[Instruction]:
-        """Return the writes for a gang that is set aside, and the report of its state."""
-        gang_id = aside.gang.id
-        given = unfinished_writes(aside.given, aside.gang)
-        pending, late_s = unexpired_writes(given, now_s), now_s + self._settings.given_s
-        opens_s = aside.failures.since_s + (self._settings.gate_s or inf)
-        want = set_aside_writes(aside, opens=now_s >= opens_s)
-        writes, kept = issue_writes(given, want, pending=pending, late_s=late_s)
-        report = ReportStatus(gang_id, aside.status.state, aside.status.text)
-        reports = [] if aside.is_reported else [report]
-        self._set_aside[gang_id] = replace(aside, given=kept, is_reported=True)
-        retry_s = aside.failures.retry_s(self._settings) if aside.gang != aside.failed else inf
-        times = (opens_s, retry_s, *(each.until_s for each in kept.values()))
-        if (due_s := min((each for each in times if each > now_s), default=inf)) < inf:
-            self._reminders.put(gang_id, due_s, now_s)
-        return [*writes, *reports]
-
-    def _put_aside(self, gang: Gang, error: ObjectError, now_s: float) -> None:
+    def _put_aside(
+        self, gang: Gang, error: ObjectError, now_s: float, given: Writes | None = None
+    ) -> None:
         """Set a gang aside for an error: nothing is planned for it before it is another one."""
-        before, record = self._set_aside.get(gang.id), self._records.get(gang.id)
-        given = before.given if before is not None else {}
+        record = self._records.get(gang.id)
         if record is not None:
-            given = record.given
             self._forget(record)
-        is_reported = before is not None and before.is_reported and before.error == error
-        failures = self._failures.get(gang.id)
-        failures = failures.next(now_s, self._settings) if failures else Failures(now_s, now_s)
-        self._failures[gang.id] = failures
-        self._set_aside[gang.id] = SetAside(
-            gang, gang, error, failures, given, is_reported=is_reported
-        )
+        known = record.given if record is not None else {}
+        self._unplanned.put_aside(gang, error, now_s, known if given is None else given)
         self._touched[gang.id] = None
 
-    def _asking(
-        self, record: Record, need: Need, now_s: float
-    ) -> tuple[Record, tuple[Instruction, ...]]:
+    def _asking(self, record: Record, need: Need, now_s: float) -> tuple[Record, Instructions]:
         """Return the record with its placement requested, or with its gang added to the queue."""
         gang, asked = record.gang, record.asked
         if asked is not None and (asked.until_s <= now_s or not answers(asked, need)):
@@ -478,21 +386,8 @@ class Gangs:
             self._queue.join(gang, queue_request(record, need, now_s, self._settings))
         if direct is None or record.asked is not None or was_refused(record, direct):
             return record, ()
-        pending = self._ask(record, direct, now_s)
+        pending = self._questions.place(record, direct, now_s)
         return replace(record, asked=pending), (pending.place,)
-
-    def _ask(
-        self, record: Record, need: PlacementNeed, now_s: float, turn: QueueTurn | None = None
-    ) -> PendingPlacement:
-        """Return the placement to request for a need; `turn` is given for a need of the queue."""
-        self._asks += 1
-        place = place_request(record, need, now_s, ask=self._asks)
-        if turn is not None:
-            place = replace(place, without=turn.without, reserve=turn.reserve, over=turn.over)
-        if place.over is not None:
-            # Plans over other pods are not booked, so the capacity does not know their nodes.
-            place = replace(place, spoken_for=self._planned_nodes.of_others(place.id))
-        return PendingPlacement(need.purpose, place, now_s + self._settings.given_s)
 
     def _ask_for_next(self, now_s: float) -> Iterator[Instruction]:
         """Yield the request of the gang that is next in the queue, unless one is pending."""
@@ -506,50 +401,38 @@ class Gangs:
     def _ask_in_turn(self, turn: QueueTurn, now_s: float) -> Instruction:
         """Return the request of the gang whose turn it is, and note that it is pending."""
         record = self._records[turn.id]
-        need = placement_need(record)
-        is_due = isinstance(need, PlacementNeed)
-        require(is_due, f"gangs: {turn.id} is in the queue and needs nothing")
-        assert isinstance(need, PlacementNeed)  # noqa: S101 - for the type checker
-        asked = self._ask(record, need, now_s, turn)
-        record = replace(record, asked=asked)
+        record = replace(record, asked=self._questions.place_in_turn(record, turn, now_s))
+        assert record.asked is not None  # noqa: S101 - for the type checker
         self._store(record)
         self._remind(record, now_s)
         self._turn = turn.id
-        return asked.place
+        return record.asked.place
 
-    def _reporting(self, record: Record, need: Need) -> tuple[Record, tuple[Instruction, ...]]:
+    def _reporting(self, record: Record, need: Need) -> tuple[Record, Instructions]:
         """Return the record with its state marked as reported, and the report if it has changed.
 
-        A gang that may be next in this step is reported after it (`_report_rest`). Of missing pods
-        only the first count is reported, because the other pods follow within moments.
+        A gang that may be next in this step is reported after it (`_report_rest`).
         """
-        found, before = state_of(record, self._queue, need), record.reported
-        if (state := found[0]) is GangState.IN_LINE:
+        found = state_of(record, self._queue, need)
+        if found[0] is GangState.IN_LINE:
             self._unreported[record.gang.id] = None
             return record, ()
-        is_counted = state is GangState.PODS_MISSING and before is not None and before[0] is state
-        if found == before or is_counted:
-            return record, ()
-        return replace(record, reported=found), (ReportStatus(record.gang.id, *found),)
+        return with_report(record, found)
 
     def _report_rest(self, now_s: float) -> Iterator[Instruction]:
         """Report the gangs that were not next in this step, once no placement is pending."""
         if self._turn is not None:
             return
         unreported, self._unreported = self._unreported, {}
-        for gang_id in unreported:
-            if gang_id not in self._records:
-                continue
-            record = self._records[gang_id]
+        for record in filter(None, map(self._records.get, unreported)):
             found = attempt(partial(self._report_state, record))
             if isinstance(found, ObjectError):
                 self._put_aside(record.gang, found, now_s)
-                continue
-            record, reports = found
-            self._store(record)
-            yield from reports
+            else:
+                self._store(found[0])
+                yield from found[1]
 
-    def _report_state(self, record: Record) -> tuple[Record, tuple[Instruction, ...]]:
+    def _report_state(self, record: Record) -> tuple[Record, Instructions]:
         return self._reporting(record, placement_need(record))
 
     # Checks
@@ -566,24 +449,11 @@ class Gangs:
             require(not broken, f"gangs: {what}")
 
     def _broken(self) -> Iterator[tuple[bool, str]]:
-        """Yield each invariant as (does it fail, what fails)."""
-        records = self._records
-        indexed = self._planned_nodes.matches(records.values())
+        """Yield each invariant of all gangs as (does it fail, what fails)."""
+        indexed = self._planned_nodes.matches(self._records.values())
         yield not indexed, "the index of gangs by node names others"
-        yield not records.keys().isdisjoint(self._gone), "a gang is there and gone"
-        there = records.keys() | self._gone.keys()
-        yield not there.isdisjoint(self._set_aside), "a gang that is set aside is planned, too"
-        yield self._turn is not None and records[self._turn].asked is None, "nothing is asked"
-        yield not self._stranded.keys() <= records.keys(), "a gang that is gone waits for room"
-        if not self._leading:
-            return
-        needs = {gang_id: placement_need(record) for gang_id, record in records.items()}
-        in_queue = {
-            g for g, need in needs.items() if isinstance(need, PlacementNeed) and need.in_queue
-        }
-        yield in_queue != set(self._queue.waiting()), "the queue is not of those that need a turn"
-        yield bool(self._touched), "a gang was left unsettled"
-        yield from self._queue.invariants()
+        yield self._leading and bool(self._touched), "a gang was left unsettled"
+        yield from machine_invariants(self.state(), self._queue)
 
     # Records
 

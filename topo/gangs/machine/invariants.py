@@ -1,4 +1,4 @@
-"""The invariants of a gang's record, for `Gangs.validate`: they hold after every event."""
+"""The invariants of a gang's record and of all gangs, for `Gangs.validate`: after every event."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,10 @@ from topo.gangs.machine.instructions import (
     Release,
     UnlabelNodes,
 )
+from topo.gangs.machine.pending_queue import PendingQueue
+from topo.gangs.machine.placement_requests import PlacementNeed, placement_need
 from topo.gangs.machine.record import Key, PendingWrite, Record, is_covered
+from topo.gangs.machine.registry.gangs_state import GangsState
 from topo.gangs.machine.write_order import can_open, next_writes, progress_of
 
 
@@ -47,6 +50,23 @@ def invariants(record: Record) -> Iterator[tuple[bool, str]]:
     )
     checked = record.checked or gang.ungated
     yield bool(opens) and not checked, "a gate is opened before its node was looked at"
+
+
+def machine_invariants(state: GangsState, queue: PendingQueue) -> Iterator[tuple[bool, str]]:
+    """Yield each invariant of all gangs together as (does it fail, what fails); O(members)."""
+    records = {record.gang.id: record for record in state.records}
+    unplanned = [*(each.left.id for each in state.gone), *(a.gang.id for a in state.set_aside)]
+    yield len(unplanned) != len({*unplanned}), "a gang is gone and set aside"
+    yield not records.keys().isdisjoint(unplanned), "a gang is planned, and gone or set aside"
+    is_asked = state.turn is None or records[state.turn].asked is not None
+    yield not is_asked, "nothing is asked"
+    yield not records.keys() >= {*state.stranded}, "a gang that is gone waits for room"
+    if not state.leading:
+        return
+    needs = {gang_id: placement_need(record) for gang_id, record in records.items()}
+    in_queue = {g for g, need in needs.items() if isinstance(need, PlacementNeed) and need.in_queue}
+    yield in_queue != set(queue.waiting()), "the queue is not of those that need a turn"
+    yield from queue.invariants()
 
 
 def _about(given: PendingWrite) -> Key:

@@ -17,8 +17,40 @@ from dataclasses import replace
 
 from topo.gangs.machine.events import Planned
 from topo.gangs.machine.gang import Binding, Member, Note, PodUid, Selection
-from topo.gangs.machine.record import Record, selection_scope
+from topo.gangs.machine.placement_requests import with_refusal
+from topo.gangs.machine.record import Purpose, Record, selection_scope
+from topo.model.errors import require
 from topo.model.ids import NodeName
+from topo.placement.job.request import PlacementMode
+
+
+def with_plan(record: Record, planned: Planned) -> Record | None:
+    """Return the record with the plan that answers its request; O(members).
+
+    None if the waiting pods select different nodes. Raises `BrokenInvariantError` for a plan that
+    splits groups which are required whole.
+    """
+    asked = record.asked
+    assert asked is not None, "a plan is an answer"  # noqa: S101 - for the type checker
+    may_split = asked.place.request.mode is PlacementMode.PREFERRED
+    is_split = planned.mode is PlacementMode.PREFERRED and not may_split
+    require(not is_split, f"gangs: a plan of {planned.id} splits groups that are required whole")
+    new = plan_notes(record, planned)
+    if new is None:
+        return None
+    is_only_over_others = bool(planned.evicts) and asked.purpose is Purpose.WHOLE
+    no_room = with_refusal(record, "there is none but over others") if is_only_over_others else None
+    return replace(
+        record,
+        plan={**record.plan, **new},
+        lost={node: why for node, why in record.lost.items() if node not in planned.nodes},
+        evicts=planned.evicts,
+        no_room=no_room,
+        asked=None,
+        check=None,
+        checked=False,
+        opened_since_s=None,
+    )
 
 
 def plan_notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None:

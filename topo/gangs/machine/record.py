@@ -301,6 +301,22 @@ def drop_plan(record: Record) -> Record:
     return replace(record, plan={}, checked=False, check=None, lost={}, split="", unproven=False)
 
 
+def without_places(record: Record, uids: Container[PodUid]) -> Record:
+    """Return the record without the places of these pods, which nothing books any more."""
+    kept = {uid: note for uid, note in record.plan.items() if uid not in uids}
+    return replace(record, plan=kept, checked=False)
+
+
+def with_check(record: Record, found: Checked) -> Record:
+    """Return the record after a check: a plan of which no pod is opened is dropped as a whole."""
+    checked = replace(record, check=None, checked=True, lost=dict(found.lost))
+    checked = replace(checked, blocked=found.blocked, strayed=False, unproven=False)
+    if checked.is_released:
+        return drop_split_groups(checked, found)
+    is_lost = bool(found.lost or found.blocked or found.split or found.apart)
+    return drop_plan(checked) if is_lost else checked
+
+
 def drop_lost_places(record: Record) -> Record:
     """Return the record without the places of waiting pods that cannot be bound any more.
 

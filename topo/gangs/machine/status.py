@@ -1,5 +1,8 @@
 """The status of a nominated gang from its record: for Events, `topo why` and `GET /v1/gangs`."""
 
+from dataclasses import replace
+
+from topo.gangs.machine.instructions import ReportStatus
 from topo.gangs.machine.pending_queue import PendingQueue
 from topo.gangs.machine.placement_requests import Blocker, Need, PlacementNeed, placement_need
 from topo.gangs.machine.record import Record
@@ -41,6 +44,20 @@ def state_of(record: Record, queue: PendingQueue, need: Need) -> tuple[GangState
     if record.split:
         return GangState.SPLIT, record.split
     return _of_placement(record, queue, need)
+
+
+def with_report(
+    record: Record, found: tuple[GangState, str]
+) -> tuple[Record, tuple[ReportStatus, ...]]:
+    """Return the record with its state marked as reported, and the report if it has changed.
+
+    Of missing pods only the first count is reported, because the others follow within moments.
+    """
+    before, state = record.reported, found[0]
+    is_counted = state is GangState.PODS_MISSING and before is not None and before[0] is state
+    if found == before or is_counted:
+        return record, ()
+    return replace(record, reported=found), (ReportStatus(record.gang.id, *found),)
 
 
 def _of_placement(record: Record, queue: PendingQueue, need: Need) -> tuple[GangState, str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from topo.gangs.machine.gang import GangId
 from topo.gangs.machine.record import DeletedGang, Record
-from topo.gangs.machine.unreadable import SetAside
+from topo.gangs.machine.registry.unreadable import SetAside
 from topo.model.ids import NodeName
 
 
