@@ -12,7 +12,7 @@ from master.booking.placements import Placements
 from master.cluster import Cluster
 from master.file_warnings import FileWarnings
 from master.metrics import EngineMetrics, ServiceMetrics, new_registry
-from master.object_errors import ObjectErrors
+from master.object_errors import ObjectErrors, ObjectKind
 from master.replicas.replicas import Replicas
 from master.role import FOLLOWER, Replica, Role
 from master.settings import MasterSettings
@@ -52,8 +52,10 @@ def build_core(
     sources = tuple(row.source for row in source_rows)
     replica = Replica(FOLLOWER if settings.elects_leader else role)
     registry = new_registry(settings.mode)
+    object_errors = ObjectErrors(registry)
     engine_metrics, metrics = EngineMetrics(registry), ServiceMetrics(registry)
     engine = _engine(settings, sources, replica, metrics=engine_metrics, clock=clock)
+    engine.errors = object_errors.scope(ObjectKind.REPORT, "report of")
     startup = Startup(began_s=engine.clock(), heard_s=settings.discovery.heard_s)
     engine.on_advanced = lambda now_s: startup.note_reachable(now_s) if replica.role.acts else None
     return Core(
@@ -74,7 +76,7 @@ def build_core(
             clock=engine.clock,
         ),
         file_warnings=FileWarnings(),
-        object_errors=ObjectErrors(registry),
+        object_errors=object_errors,
     )
 
 

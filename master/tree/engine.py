@@ -11,6 +11,7 @@ from typing import Protocol
 import structlog
 
 from master.metrics import EngineMetrics
+from master.object_errors import ObjectErrors, ObjectKind
 from master.tree.history import History, Step
 from master.tree.status_times import StatusTimes
 from master.tree.suspicion_document import suspicion_document
@@ -116,6 +117,9 @@ class Engine:
         take too long at once then."""
         self.is_fed: Callable[[], bool] = lambda: True
         """Whether events and time may change what is known; else `replicate` alone does."""
+        self.errors = ObjectErrors().scope(ObjectKind.REPORT, "report of")
+        """Takes the nodes of which the last report could not be used."""
+        self._told_errors = discovery.report_errors
         self.on_advanced: Callable[[float], None] | None = None
         """Called with the time of every step, about once a second at least."""
         self.advanced_at_s = clock()
@@ -356,6 +360,7 @@ class Engine:
         self.advanced_at_s = self.clock()
         self._batch_s = self.advanced_at_s - began_s
         self._metrics.count(batch, self._batch_s)
+        self._tell_errors()
         before, self._snapshot = self._snapshot.generation, self._discovery.snapshot
         generation = self._snapshot.generation
         if generation != before:
@@ -363,6 +368,18 @@ class Engine:
             self.history.add(Step(generation, changes))
             self.status_times.note(changes, began_s, self._discovery.shown)
             _log_changes(generation, changes)
+
+    def _tell_errors(self) -> None:
+        """Tell of which nodes the last report cannot be used, and of which it can again."""
+        found = self._discovery.report_errors
+        if found == self._told_errors:
+            return
+        for node, error in found.items():
+            if error != self._told_errors.get(node):
+                self.errors.note(node, error)
+        for node in self._told_errors.keys() - found.keys():
+            self.errors.note(node, None)
+        self._told_errors = found
 
 
 def _log_changes(generation: Generation, changes: tuple[Change, ...]) -> None:

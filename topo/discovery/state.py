@@ -11,10 +11,17 @@ works through the steps of a generation, in this order:
 6. judge every marked node (`tree.node_status`);
 7. build the forest (`tree.forest`), the other lists, and compare (`tree.changes`): readers hold
    the frozen `snapshot`.
+
+An error of one node is that node's: in step 1 where its report is taken, in step 2 where what it
+lacks is dropped, in steps 5 and 6 where it is placed and judged. Then what was known of it stays,
+and it is NotReady or unplaced with `report-unusable` as its reason. Whatever another step raises
+may have left what all nodes share half changed: it ends the process.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from topo.discovery.groups.fabrics import Fabrics
@@ -26,6 +33,7 @@ from topo.discovery.marks import Marks
 from topo.discovery.memory import Memory, membership_of, memory_of
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.cluster_nodes import ClusterNodes
+from topo.discovery.node.health import Subject
 from topo.discovery.node.record import JudgedGpu, NodeRecord
 from topo.discovery.node.workers import Workers
 from topo.discovery.node_detail import NodeDetail, node_detail
@@ -44,6 +52,7 @@ from topo.model.conditions.sources import SourceCondition
 from topo.model.errors import require
 from topo.model.forest import Change, Conflict, Forest, Node, Snapshot, SourceWarning
 from topo.model.ids import Generation, NodeName, natural_key
+from topo.model.isolation import ObjectError, attempt, owned_state
 from topo.model.machine import NodeFacts
 
 
@@ -70,6 +79,11 @@ class Discovery:
         self.suspicions = Suspicions()
         self._suspicion_findings = SuspicionFindings()
         self._restored_at_s: float | None = None
+        self._unusable: set[int] = set()
+        """The identities of the events of a step that raised an error."""
+        self._place_errors: dict[NodeName, ObjectError] = {}
+        self._judge_errors: dict[NodeName, ObjectError] = {}
+        """Why nodes could not be placed, or judged, by what is known of them."""
         self.snapshot = Snapshot(Generation(0), Forest(), self._sources.all)
 
     # -- step 1: take the events -------------------------------------------------------------
@@ -80,32 +94,54 @@ class Discovery:
         An empty answer means that the generation did not move. Cost: the events, plus the groups
         that they touch.
         """
+        self._unusable.clear()
         for event in events:
             self._HANDLERS[type(event)](self, event, now_s)
+        usable = [each for each in events if id(each) not in self._unusable]
         self._sources.settle(now_s)
         if self._sources.needed_have_answered:
             self._restored_at_s = None
         self._expire(now_s)
-        differing = self.suspicions.advance(now_s, *events)
+        differing = self.suspicions.advance(now_s, *usable)
         self._marks.judged |= differing & self._placed.nodes.keys()
         return self._next_generation(now_s)
 
     def _worker_reported(self, event: said.WorkerReported, now_s: float) -> None:
-        facts = event.facts
-        record = self._workers.records.get(facts.identity.name)
-        if record is None:
+        facts, node = event.facts, event.facts.identity.name
+        known = self._workers.records.get(node)
+        if known is None:
             record = NodeRecord.first(facts, self._settings, now_s)
+            kept = NodeRecord.unread(node, self._settings, now_s)
             self._workers.add(record)
-            self._marks.moved.add(record.name)
-        if record.take(facts, self._settings):
+            self._marks.moved.add(node)
+        else:
+            record, kept = known, known.copy()
+        found = attempt(partial(self._take, record, facts, now_s))
+        if isinstance(found, ObjectError):
+            self._unusable.add(id(event))
+            self._set_aside(kept, found, now_s)
+
+    def _take(self, record: NodeRecord, facts: NodeFacts, now_s: float) -> None:
+        if record.take(facts, self._settings) or record.error is not None:
             self._marks.judged.add(record.name)
+        if record.name in self._place_errors or record.name in self._judge_errors:
+            self._marks.moved.add(record.name)
         self._note_report(record, now_s)
         self._update(record, now_s)
+        self._workers.note_usable(record)
 
     def _worker_beat(self, event: said.WorkerBeat, now_s: float) -> None:
         record = self._workers.records.get(event.node)
         if record is None:
             return
+        if record.error is not None:  # equal to a report that could not be used
+            self._note_report(record, now_s)
+            return
+        found = attempt(partial(self._take_beat, record, now_s))
+        if isinstance(found, ObjectError):
+            self._set_aside(self._workers.recovered(record, now_s), found, now_s)
+
+    def _take_beat(self, record: NodeRecord, now_s: float) -> None:
         # A beat is a reading equal to the last one, and counts as such.
         if record.hardware.see_again():
             self._marks.judged.add(record.name)
@@ -113,6 +149,17 @@ class Discovery:
             self._marks.judged.add(record.name)
             self._update(record, now_s)
         self._note_report(record, now_s)
+
+    def _set_aside(
+        self, kept: NodeRecord, error: ObjectError, now_s: float, *, is_heard: bool = True
+    ) -> None:
+        """Set the last report of a node aside: all indices get what was known of it before."""
+        self._workers.put_back(kept, error)
+        self._marks.moved.add(kept.name)
+        with owned_state("what is known of nodes"):
+            if is_heard:
+                self._note_report(kept, now_s)
+            self._update(kept, now_s)
 
     def _worker_refused(self, event: said.WorkerRefused, now_s: float) -> None:
         self._conflicts.refuse(event, now_s)
@@ -242,6 +289,8 @@ class Discovery:
                 self._update(record, now_s)
 
     def _forget(self, node: NodeName) -> None:
+        self._place_errors.pop(node, None)
+        self._judge_errors.pop(node, None)
         self._cluster.forget(node)
         self.suspicions.forget(node)
         if self._workers.forget(node):
@@ -258,13 +307,18 @@ class Discovery:
         for node in workers.take_long_silent(now_s):
             self._forget(node)
         for record, gone in workers.take_long_lost(now_s):
-            record.drop(gone, settings)
-            self._marks.judged.add(record.name)
-            self._update(record, now_s)
+            found = attempt(partial(self._drop, record, gone, now_s))
+            if isinstance(found, ObjectError):
+                self._set_aside(workers.recovered(record, now_s), found, now_s, is_heard=False)
         self._marks.moved |= self._membership.expire_labels(now_s - settings.machine_forget_s)
         self._marks.moved |= self._membership.fabric.expire(now_s - settings.forget_s)
         self._conflicts.expire(now_s - settings.refusal_s)
         self._membership.machines.expire(now_s - settings.machine_forget_s)
+
+    def _drop(self, record: NodeRecord, gone: AbstractSet[Subject], now_s: float) -> None:
+        record.drop(gone, self._settings)
+        self._marks.judged.add(record.name)
+        self._update(record, now_s)
 
     # -- steps 3 to 7: settle, place, judge, build, compare ----------------------------------
 
@@ -281,7 +335,7 @@ class Discovery:
         if (found := self._comparison.settle(self._membership)) is not None:
             self._conflicts.put(Topic.SOURCES, found)
         judged = [*moved, *(marks.judged - marks.moved)]
-        recounted = (self._gpu_counts.put(node, self._gpu_place(node)) for node in judged)
+        recounted = (self._gpu_counts.put(node, self._gpu_place_alone(node)) for node in judged)
         for node in (*judged, *set[NodeName]().union(*recounted).difference(judged)):
             self._show(node, self._workers.records.get(node))
         return self._publish(self._forest())
@@ -312,14 +366,30 @@ class Discovery:
             self._sources.set_reading(said.FABRIC, fabric.detail, fabric.doubts)
 
     def _place(self, node: NodeName, record: NodeRecord | None) -> None:
+        self._place_errors.pop(node, None)
         if record is None and not self._is_named(node):
             self._placed.remove(node)
             self._comparison.put(self._membership, node, ())
             self._conflicts.set_node(node, ())
             return
-        self._placed.place(node, self._position(node, record))
+        position = attempt(partial(self._position, node, record))
+        if isinstance(position, ObjectError):
+            self._place_errors[node] = position
+            position = Position((), node_status.unusable_report(position))
+        self._placed.place(node, position)
         self._comparison.put(self._membership, node, self._placed.path(node))
-        self._conflicts.set_node(node, self._conflicts_of(record))
+        found = attempt(partial(self._conflicts_of, record))
+        if isinstance(found, ObjectError):
+            self._place_errors[node] = found
+        self._conflicts.set_node(node, () if isinstance(found, ObjectError) else found)
+
+    def _gpu_place_alone(self, node: NodeName) -> GpuPlace | None:
+        self._judge_errors.pop(node, None)
+        found = attempt(partial(self._gpu_place, node))
+        if isinstance(found, ObjectError):
+            self._judge_errors[node] = found
+            return None
+        return found
 
     def _gpu_place(self, node: NodeName) -> GpuPlace | None:
         if "gpus" not in self._settings.missed:
@@ -327,8 +397,13 @@ class Discovery:
         return gpu_place(self._workers.records.get(node), self._placed.path(node))
 
     def _show(self, node: NodeName, record: NodeRecord | None) -> None:
-        if record is not None or self._is_named(node):
-            self._placed.show(self._judged(node, record), self.suspicions.of(node))
+        if record is None and not self._is_named(node):
+            return
+        judged = attempt(partial(self._judged, node, record))
+        if isinstance(judged, ObjectError):
+            self._judge_errors[node] = judged
+            judged = node_status.judge_unjudged(record, node, judged)
+        self._placed.show(judged, self.suspicions.of(node))
 
     def _forest(self) -> Forest:
         """Return the forest now; the same object as before if nothing in it differs."""
@@ -382,6 +457,12 @@ class Discovery:
             missing_tier=self._placed.missing_tier(node),
             expected_gpus=self._gpu_counts.expected(node),
         )
+
+    @property
+    def report_errors(self) -> Mapping[NodeName, ObjectError]:
+        """The nodes of which the last report could not be used, and why. O(such nodes)."""
+        of_judgement = {**self._judge_errors, **self._place_errors}
+        return {**self.suspicions.errors, **of_judgement, **self._workers.errors}
 
     # -- for readers and for restarts --------------------------------------------------------
 

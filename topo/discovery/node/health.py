@@ -18,7 +18,7 @@ the third good one.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from topo.discovery.node.per_object import once_per_object
 from topo.model.conditions.tree import ConflictCondition, NodeCondition
@@ -56,6 +56,11 @@ class Verdict:
     good_readings: int
     _doubts: dict[Subject, _Doubt] = field(default_factory=dict)
     _seen: bool = False
+
+    def copy(self) -> "Verdict":
+        """Return a verdict that changes by itself. O(subjects that are down or in doubt)."""
+        doubts = {subject: replace(doubt) for subject, doubt in self._doubts.items()}
+        return replace(self, _doubts=doubts)
 
     def read(self, reading: Reading) -> bool:
         """Count one reading; True if a subject went up or down, or is down for another reason."""

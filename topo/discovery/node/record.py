@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from topo.discovery.modes import DiscoverySettings
@@ -23,7 +24,8 @@ from topo.discovery.node.peer_claims import (
 )
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Reason
-from topo.model.ids import NodeName, ServerUuid
+from topo.model.ids import BootId, NodeName, ServerUuid
+from topo.model.isolation import ObjectError
 from topo.model.machine import FabricDomain, FabricKind, Gpu, NodeFacts, NodeIdentity
 
 DOMAIN: Subject = ("domain", "")
@@ -48,7 +50,8 @@ class NodeRecord:
     `facts` is None after a restart until the worker sends them. `seen_at_s` is the time of the last
     report, `stale` whether that is too long ago. `domain` is the NVLink domain that the node counts
     into, `stated` what its GPUs said last: several entries if they disagree. `cables` is the most
-    remotes shown at once, `fabric_ports` what joins it to switches.
+    remotes shown at once, `fabric_ports` what joins it to switches. `error`: why its last report
+    could not be used; all else is then as before that report.
     """
 
     name: NodeName
@@ -66,7 +69,19 @@ class NodeRecord:
     stated: tuple[FabricDomain, ...] = ()
     stale: bool = False
     fabric_ports: FabricPorts = field(default_factory=FabricPorts)
+    error: ObjectError | None = None
     _reading: dict[Subject, Reason] = field(default_factory=dict)
+
+    def copy(self) -> "NodeRecord":
+        """Return a record that changes by itself. Some microseconds for a healthy node."""
+        return replace(
+            self,
+            verdict=self.verdict.copy(),
+            hardware=copy(self.hardware),
+            fabric_ports=copy(self.fabric_ports),
+            claims=dict(self.claims),
+            _reading=dict(self._reading),
+        )
 
     def take(self, facts: NodeFacts, settings: DiscoverySettings) -> bool:
         """Take one reading; True if the reasons changed.
@@ -280,6 +295,13 @@ class NodeRecord:
         verdict = Verdict(settings.bad_readings, settings.good_readings)
         identity = facts.identity
         return cls(name=identity.name, identity=identity, verdict=verdict, seen_at_s=now_s)
+
+    @classmethod
+    def unread(cls, node: NodeName, settings: DiscoverySettings, now_s: float) -> "NodeRecord":
+        """Return a record for a node of which no report could be used yet."""
+        verdict = Verdict(settings.bad_readings, settings.good_readings)
+        identity = NodeIdentity(node, BootId(""))
+        return cls(name=node, identity=identity, verdict=verdict, seen_at_s=now_s)
 
     @classmethod
     def remembered(

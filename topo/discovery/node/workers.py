@@ -22,6 +22,7 @@ from topo.discovery.node.health import Subject
 from topo.discovery.node.record import NodeRecord
 from topo.model.errors import require
 from topo.model.ids import NodeName
+from topo.model.isolation import ObjectError, attempt
 
 K = TypeVar("K", bound=Hashable)
 
@@ -29,12 +30,13 @@ K = TypeVar("K", bound=Hashable)
 class Workers:
     """The records of all nodes that report. Mutable; owned by the discovery state.
 
-    `records` is for reading.
+    `records` is for reading, and so is `errors`: why the last reports of nodes could not be used.
     """
 
     def __init__(self, settings: DiscoverySettings) -> None:
         self._settings = settings
         self.records: dict[NodeName, NodeRecord] = {}
+        self.errors: dict[NodeName, ObjectError] = {}
         self._fresh: OrderedDict[NodeName, float] = OrderedDict()
         self._awaited: dict[NodeName, float] = {}
         self._stale: OrderedDict[NodeName, float] = OrderedDict()
@@ -45,6 +47,28 @@ class Workers:
         """Take a node that no worker has spoken for before."""
         self.records[record.name] = record
         self._fresh[record.name] = record.seen_at_s
+
+    def note_usable(self, record: NodeRecord) -> None:
+        """Note that the last report of a node was taken."""
+        record.error = None
+        self.errors.pop(record.name, None)
+
+    def put_back(self, record: NodeRecord, error: ObjectError) -> None:
+        """Put the record of a known node in place of one that an error left half changed."""
+        self.records[record.name] = record
+        record.error = self.errors[record.name] = error
+
+    def recovered(self, record: NodeRecord, now_s: float) -> NodeRecord:
+        """Return what a restart would know of a node, whose record an error left half changed."""
+
+        def remember() -> NodeRecord:
+            return NodeRecord.remembered(record.persistent_state(), self._settings, now_s)
+
+        found = attempt(remember)
+        if isinstance(found, ObjectError):
+            return NodeRecord.unread(record.name, self._settings, now_s)
+        found.facts = record.facts
+        return found
 
     def restore(self, record: NodeRecord, now_s: float) -> None:
         """Take up a node as an earlier process left it; one that was stale stays so until heard."""
@@ -70,11 +94,19 @@ class Workers:
 
     def recable(self, cablings: Iterable[tuple[NodeName, Cabling]]) -> set[NodeName]:
         """Tell nodes where their cables lead; those whose reasons differ."""
+        known = ((self.records.get(node), cabling) for node, cabling in cablings)
         return {
-            node
-            for node, cabling in cablings
-            if node in self.records and self.records[node].recable(cabling, self._settings)
+            record.name
+            for record, cabling in known
+            if record is not None and self._recable(record, cabling)
         }
+
+    def _recable(self, record: NodeRecord, cabling: Cabling) -> bool:
+        found = attempt(lambda: record.recable(cabling, self._settings))
+        if isinstance(found, ObjectError):
+            self.put_back(record, found)
+            return True
+        return found
 
     def watch_losses(self, record: NodeRecord, now_s: float) -> None:
         """Note since when each link, the NVLink domain or hardware of a node is judged gone."""
@@ -97,6 +129,7 @@ class Workers:
         """Drop a node; whether it was known."""
         for index in (self._fresh, self._awaited, self._stale):
             index.pop(node, None)
+        self.errors.pop(node, None)
         for subject in self._lost.pop(node, ()):
             del self._losses[node, subject]
         return self.records.pop(node, None) is not None

@@ -24,7 +24,8 @@ Bounded: `MAX_LINKS` link ends, `MAX_LINKS_OF_NODE` of one node; further ones ar
 and deterministic. Cost: O(links of the node) for a reading that differs, else O(1).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from math import inf, log
 
@@ -50,6 +51,7 @@ from topo.discovery.suspicion.record import LinkRecord
 from topo.model.errors import require
 from topo.model.forest import NodeSuspicion
 from topo.model.ids import BootId, NodeName, ServerUuid
+from topo.model.isolation import ObjectError, attempt
 from topo.model.machine import NodeFacts
 from topo.model.observation import (
     Event,
@@ -88,6 +90,8 @@ class Suspicions:
         self._now_s = -inf
         self.suspected: dict[NodeName, NodeSuspicion] = {}
         """What is held against nodes; without those against which there is nothing."""
+        self.errors: dict[NodeName, ObjectError] = {}
+        """Why the last statement of nodes could not be used."""
         self.version = 0
         """Grows when `suspected` differs."""
 
@@ -100,9 +104,9 @@ class Suspicions:
         self._pass_time(now_s)
         for event in events:
             if isinstance(event, WorkerReported):
-                self._see(event.facts, now_s)
+                self._alone(event.facts.identity.name, partial(self._see, event.facts, now_s))
             elif isinstance(event, LinksCounted):
-                self._count(event, now_s)
+                self._alone(event.node, partial(self._count, event, now_s))
             elif isinstance(event, OperatorDecided):
                 self._decide(event, now_s)
         self._pass_time(now_s)
@@ -112,6 +116,14 @@ class Suspicions:
         differing = frozenset(filter(self._tell, changed))
         self.version += bool(differing)
         return differing
+
+    def _alone(self, node: NodeName, step: Callable[[], None]) -> None:
+        """Take what one node says. An error of that is noted; what is held against nodes stays."""
+        found = attempt(step)
+        if isinstance(found, ObjectError):
+            self.errors[node] = found
+        else:
+            self.errors.pop(node, None)
 
     # -- what is read ------------------------------------------------------------------------
 
@@ -309,6 +321,7 @@ class Suspicions:
 
     def forget(self, name: NodeName) -> None:
         """Forget a node that nobody knows any more, unless something is held against it."""
+        self.errors.pop(name, None)
         if (node := self._nodes.get(name)) is not None:
             self._note_owner(name, None)
             node.is_gone, node.seen = True, None

@@ -11,6 +11,7 @@ from topo.discovery.node.record import NodeRecord
 from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Node, Reason, Status
 from topo.model.ids import NodeName, ServerUuid
+from topo.model.isolation import ObjectError
 
 NO_WORKER = Reason.of(NodeCondition.NO_WORKER)
 """Why a node that only the cluster names is in no group."""
@@ -63,6 +64,18 @@ def judge_unreported(
     return Node(node, status, reasons, gpus or settings.gpus_per_node)
 
 
+def judge_unjudged(record: NodeRecord | None, node: NodeName, error: ObjectError) -> Node:
+    """Return a node for which finding its status raised an error."""
+    gpus, gpu_type = (record.gpus, record.gpu_type) if record is not None else (0, "")
+    return Node(node, Status.NOT_READY, (unusable_report(error),), gpus, gpu_type)
+
+
+def unusable_report(error: ObjectError) -> Reason:
+    """Return the reason of a node whose last report could not be used."""
+    text = f"its last report could not be used, by an error of topo-master: {error}"
+    return Reason(NodeCondition.REPORT_UNUSABLE, text)
+
+
 def is_shown(record: NodeRecord, shown: Node | None) -> bool:
     """Return whether a node is shown with the GPUs and in the slots that it states now."""
     if shown is None or (shown.gpus, shown.gpu_type) != (record.gpus, record.gpu_type):
@@ -78,6 +91,8 @@ def _reasons(
     missing_tier: Reason | None,
 ) -> tuple[Reason, ...]:
     reasons: list[Reason] = []
+    if record.error is not None:
+        reasons.append(unusable_report(record.error))
     if record.stale:
         beats, stale_s = settings.stale_beats, settings.stale_s
         text = f"its worker is stale: no report within {beats} beats ({stale_s:g} s)"

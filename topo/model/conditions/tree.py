@@ -18,6 +18,12 @@ class NodeCondition(Condition):
         "is topo-worker running on NODE? its log says why it cannot report; "
         "`topo node NODE` says since when",
     )
+    REPORT_UNUSABLE = Row(
+        "report-unusable",
+        "using its last report raised an error of the master; what was known before stays",
+        "the log of the leading master has the traceback: report it, since it is a defect; the "
+        "node counts again once its worker reports something else",
+    )
     NO_WORKER = Row(
         "no-worker",
         "the cluster lists this node and no worker has reported from it; start the worker there",
