@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from master.object_errors import ObjectKind
 from master.replicas.follower import Origin, Replicated
 from master.state.document import State
 from topo.model.errors import BadInputError
 from topo.model.forest import Forest
+from topo.model.isolation import ObjectError
 from topo.placement.booking.holds import HoldsMemory
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ async def restore(service: "Service") -> None:
         found = await saver.store.load(service.settings.mode, now_s)
         if known is None and follower is not None and not isinstance(found, State):
             known = follower.kept  # the cluster keeps nothing: what was shown is all that is known
+        for hold, why in saver.store.unusable_holds.items():
+            service.object_errors.note(ObjectKind.HOLD, hold, ObjectError(why))
         service.readiness.startup.is_first = saver.store.is_new and known is None
     state, holds = newer_state(found, known), promised_holds(found, known)
     if state is not None:

@@ -5,12 +5,13 @@ process, for as long as the file exists.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from topo.model.isolation import ObjectError, attempt
 from topo.model.limits import MAX_KEY_CHARS
 from topo.placement.booking.holds import (
     FORMAT,
@@ -19,6 +20,7 @@ from topo.placement.booking.holds import (
     HoldsMemory,
     is_namespace,
 )
+from topo.placement.booking.trial import booking_flaw
 from topo.placement.job.request import flaw
 
 MAX_NUMBER = 2**53 - 1
@@ -35,10 +37,14 @@ _HOLD, _MOMENT = TypeAdapter(Hold), TypeAdapter(ClockReading)
 
 @dataclass(frozen=True, slots=True)
 class KeptHolds:
-    """The usable holds of a document, None where it has no list of them, and the first flaw."""
+    """The usable holds of a document, None where it has no list of them, and the first flaw.
+
+    `unusable` has the others by id, or by number where the id is none, and why.
+    """
 
     memory: HoldsMemory | None
     flaw: str = ""
+    unusable: tuple[tuple[str, str], ...] = ()
 
 
 class _Unservable:
@@ -109,12 +115,14 @@ def kept_holds(document: object) -> KeptHolds:
     good: dict[str, Hold] = {}
     keys: set[str | None] = set()
     flaws: list[str] = []
+    unusable: list[tuple[str, str]] = []
     for number, entry in enumerate(document["holds"], start=1):
-        hold = _hold(entry)
+        hold = _hold_alone(entry)
+        if isinstance(hold, Hold) and _is_taken(hold, good, keys):
+            hold = "an earlier one has its id or key"
         if isinstance(hold, str):
             flaws.append(f"hold {number} is unusable: {hold}")
-        elif hold.id in good or (hold.wish.key is not None and hold.wish.key in keys):
-            flaws.append(f"hold {number} is unusable: an earlier one has its id or key")
+            unusable.append((_title(entry, number), hold))
         else:
             good[hold.id] = hold
             keys.add(hold.wish.key)
@@ -124,7 +132,23 @@ def kept_holds(document: object) -> KeptHolds:
         moment = None
     more = f", and {len(flaws) - 1} more" if len(flaws) > 1 else ""
     memory = HoldsMemory(FORMAT, tuple(good.values()), moment)
-    return KeptHolds(memory, flaws[0] + more if flaws else "")
+    return KeptHolds(memory, flaws[0] + more if flaws else "", tuple(unusable))
+
+
+def _is_taken(hold: Hold, good: Mapping[str, Hold], keys: Collection[str | None]) -> bool:
+    return hold.id in good or (hold.wish.key is not None and hold.wish.key in keys)
+
+
+def _title(document: object, number: int) -> str:
+    """Return the id of an unusable hold, or its number in the document."""
+    found = document.get("id") if isinstance(document, dict) else None
+    return found if isinstance(found, str) and _is_name(found, MAX_ID_CHARS) else f"number {number}"
+
+
+def _hold_alone(document: object) -> Hold | str:
+    """Return a hold that can be served, or what is wrong with it, be it an error of ours."""
+    found = attempt(lambda: _hold(document))
+    return f"checking it raised {found}" if isinstance(found, ObjectError) else found
 
 
 def _hold(document: object) -> Hold | str:
@@ -135,7 +159,7 @@ def _hold(document: object) -> Hold | str:
         hold = typed(_HOLD, document)
     except ValidationError as error:
         return first_finding(error)
-    return next(_flaws(hold), "") or hold
+    return next(_flaws(hold), "") or booking_flaw(hold) or hold
 
 
 def _moment(document: object) -> ClockReading | str | None:

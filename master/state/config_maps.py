@@ -19,7 +19,7 @@ import base64
 import errno
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 
@@ -87,6 +87,7 @@ class ConfigMapStore:
     on_late: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
     _is_new: bool = False
+    _unusable_holds: Mapping[str, str] = field(default_factory=dict)
     _saved_at_s: float | None = None
     _number: int = 0
     _replaced: dict[str, list[str]] = field(default_factory=lambda: {part: [] for part in _PARTS})
@@ -106,6 +107,11 @@ class ConfigMapStore:
         """See `StateStore`."""
         return self._is_new
 
+    @property
+    def unusable_holds(self) -> Mapping[str, str]:
+        """See `StateStore`."""
+        return self._unusable_holds
+
     async def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
         """Implement `StateStore`; unusable ConfigMaps get the label `unusable` at the next save."""
         sets = await self._sets()
@@ -120,6 +126,7 @@ class ConfigMapStore:
             names = sorted(self._unusable)
             _log.warning("the state is not used, and kept", reason=read.reason, kept=names)
         found = read.rest if isinstance(read, Unusable) else read
+        self._unusable_holds = dict(read.holds) if isinstance(read, Unusable) else {}
         if isinstance(found, State):
             if found.saved_at_s > now_s:
                 _log.warning("the state is from the future; is the clock right?", store=self.name)

@@ -42,10 +42,14 @@ _HOLDS = TypeAdapter(HoldsMemory)
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A document that this master cannot restore as it is: why, and the part that is usable."""
+    """A document that this master cannot restore as it is: why, and the part that is usable.
+
+    `holds` are the unusable holds by id, and why.
+    """
 
     reason: str
     rest: State | HoldsMemory | None = None
+    holds: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +95,10 @@ def decode(content: bytes, mode: Mode) -> State | Unusable:
     state = _state_in(document, mode)
     if isinstance(state, State):
         state = replace(state, holds=kept.memory)
-        return Unusable(kept.flaw, state) if kept.flaw else state
+        return Unusable(kept.flaw, state, kept.unusable) if kept.flaw else state
     reason = f"{state}; {kept.flaw}" if kept.flaw else state
-    return Unusable(reason, kept.memory if kept.memory and kept.memory.holds else None)
+    rest = kept.memory if kept.memory and kept.memory.holds else None
+    return Unusable(reason, rest, kept.unusable)
 
 
 def _state_in(document: object, mode: Mode) -> State | str:

@@ -7,7 +7,7 @@ beside the discovery state that was saved last.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -59,6 +59,11 @@ class StateStore(Protocol):
     @property
     def is_new(self) -> bool:
         """Whether the last `load` found nothing, neither good nor bad."""
+        ...
+
+    @property
+    def unusable_holds(self) -> Mapping[str, str]:
+        """The holds by id that the last `load` could not use, and why. Their records are kept."""
         ...
 
     async def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:

@@ -8,6 +8,7 @@ import errno
 import glob
 import os
 import stat
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -40,6 +41,8 @@ class StateFile:
     ) -> None:
         self.name = str(path)
         self.is_new = False
+        self.unusable_holds: Mapping[str, str] = {}
+        """See `StateStore`."""
         self._setting = setting
         self._limit_bytes = limit_bytes
         self._path = Path(os.path.realpath(path))
@@ -57,8 +60,10 @@ class StateFile:
             return None
         self._warn_of_others()
         found: State | HoldsMemory | Unusable | None = decode(content, mode)
+        self.unusable_holds = {}
         if isinstance(found, Unusable):
             self._set_aside(found, content, now_s)
+            self.unusable_holds = dict(found.holds)
             found = found.rest
         if isinstance(found, State):
             if found.saved_at_s > now_s:
@@ -204,6 +209,11 @@ class StateFileStore:
     def is_new(self) -> bool:
         """See `StateStore`."""
         return self._file.is_new
+
+    @property
+    def unusable_holds(self) -> Mapping[str, str]:
+        """See `StateStore`."""
+        return self._file.unusable_holds
 
     async def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
         """See `StateStore`."""

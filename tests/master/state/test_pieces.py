@@ -2,6 +2,8 @@
 
 import hashlib
 import zlib
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -125,6 +127,7 @@ class PieceStore(StateStore):
     name = "pieces"
     is_new = False
     is_shared = False
+    unusable_holds: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
         self.values: dict[int, bytes] = {}
