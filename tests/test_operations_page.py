@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from master.object_errors import ObjectKind
 from topo.publish.node_events import REASONS
 
 ROOT = Path(__file__).parents[1]
@@ -36,3 +37,8 @@ def test_every_metric_that_it_names_is_one() -> None:
 def test_every_event_that_warns_of_a_node_is_there_and_every_one_there_is_reported() -> None:
     """The table of the states of gangs has those of gangs: `docs/tables/gang_states.py`."""
     assert table("event").keys() == {e for e, of in REASONS.items() if of == "Warning"}
+
+
+def test_every_kind_of_object_that_can_be_set_aside_is_there_with_what_follows_for_it() -> None:
+    listed = {kind: cells[-1] for kind, cells in table("kind").items()}
+    assert listed == {kind.value: kind.effect for kind in ObjectKind}

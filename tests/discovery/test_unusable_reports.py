@@ -16,6 +16,7 @@ from tests.builders import discovery, managed, nodes, not_ready, report, togethe
 from topo.discovery.groups.membership import Membership
 from topo.discovery.modes import Mode
 from topo.discovery.node.record import NodeRecord
+from topo.discovery.node_judge import NodeJudge
 from topo.discovery.state import Discovery
 from topo.discovery.suspicion.machine import Suspicions
 from topo.model.conditions.tree import NodeCondition
@@ -40,9 +41,9 @@ STEPS: dict[str, tuple[type, str]] = {
     "take": (NodeRecord, "take"),
     "feed the indices": (Membership, "update"),
     "suspect": (Suspicions, "_see"),
-    "judge": (Discovery, "_judged"),
-    "find conflicts": (Discovery, "_conflicts_of"),
-    "count GPUs": (Discovery, "_gpu_place"),
+    "judge": (NodeJudge, "judged"),
+    "find conflicts": (NodeJudge, "conflicts_of"),
+    "count GPUs": (NodeJudge, "gpu_place"),
 }
 Patch = Callable[[type, str, Any], None]
 
@@ -53,10 +54,7 @@ def poison(patch: Patch, step: str, *, is_after: bool) -> None:
     original = getattr(owner, name)
 
     def faulty(this: Any, *given: Any, **more: Any) -> Any:
-        if name == "_gpu_place":
-            raises = is_poison(this._workers.records.get(given[0]))
-        else:
-            raises = any(map(is_poison, given))
+        raises = any(map(is_poison, given))
         if raises and not is_after:
             raise ZeroDivisionError
         found = original(this, *given, **more)
@@ -167,15 +165,15 @@ def test_a_later_step_that_raises_for_one_node_leaves_the_others_as_they_would_b
 def test_a_node_that_cannot_be_placed_is_in_no_group_and_says_why() -> None:
     state = begun()
     state.advance(1.0, *(reading(name, up=True) for name in NAMES))
-    original = Discovery._position
+    original = NodeJudge.position
 
-    def faulty(this: Discovery, node: NodeName, *more: Any) -> Any:
+    def faulty(this: NodeJudge, node: NodeName, *more: Any) -> Any:
         if node == "node-3":
             raise RecursionError("maximum recursion depth exceeded")
         return original(this, node, *more)
 
     with patching() as patch:
-        patch.setattr(Discovery, "_position", faulty)
+        patch.setattr(NodeJudge, "position", faulty)
         state.advance(2.0, ManagerReported(managed({"box-1": NAMES[:2], "box-2": NAMES[2:]})))
         (unplaced,) = state.snapshot.forest.unplaced
         assert unplaced.node.name == "node-3"
@@ -212,3 +210,29 @@ def test_a_node_with_an_unusable_first_report_is_known_and_waits() -> None:
         again.restore(memory, 1.0, 2.0)
         again.advance(3.0, reading("node-0", up=True, boot=POISON))
         assert NodeName("node-0") in again.report_errors, "it is sent again after a restart"
+
+
+@pytest.mark.parametrize("step", ["remembered", "update"])
+def test_a_kept_node_that_raises_an_error_waits_for_its_worker_and_the_others_are_restored(
+    step: str,
+) -> None:
+    state = begun()
+    state.advance(1.0, *(reading(name, up=True) for name in NAMES))
+    memory, again = state.persistent_state(), state.fresh()
+    owner: type = NodeRecord if step == "remembered" else Membership
+    original = getattr(owner, step)
+
+    def faulty(*given: Any, **more: Any) -> Any:
+        about = given[0] if step == "remembered" else given[1]
+        if about.identity.name == "node-3" and about.identity.boot_id:
+            raise ZeroDivisionError
+        return original(*given, **more)
+
+    with patching() as patch:
+        patch.setattr(owner, step, faulty)
+        again.restore(memory, 1.0, 2.0)
+    assert not_ready(again) == {"node-2", "node-3"}, "the link of node-2 ends at nobody"
+    assert set(nodes(again)) == set(NAMES)
+    again.advance(3.0, reading("node-3", up=True))
+    assert not not_ready(again)
+    again.validate()

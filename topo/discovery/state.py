@@ -12,47 +12,43 @@ works through the steps of a generation, in this order:
 7. build the forest (`tree.forest`), the other lists, and compare (`tree.changes`): readers hold
    the frozen `snapshot`.
 
-An error of one node is that node's: in step 1 where its report is taken, in step 2 where what it
-lacks is dropped, in steps 5 and 6 where it is placed and judged. Then what was known of it stays,
-and it is NotReady or unplaced with `report-unusable` as its reason. Whatever another step raises
-may have left what all nodes share half changed: it ends the process.
+An error of one node is that node's where its report is taken (1, `report_intake`), what it lacks is
+dropped (2), and it is placed and judged (5 and 6, `node_judge`). Whatever another step raises may
+have left half changed what all nodes share: it ends the process.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 from topo.discovery.groups.fabrics import Fabrics
 from topo.discovery.groups.labelled import doubts
 from topo.discovery.groups.membership import Membership
-from topo.discovery.groups.tiers import Position
 from topo.discovery.manager import contract
 from topo.discovery.marks import Marks
 from topo.discovery.memory import Memory, membership_of, memory_of
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.cluster_nodes import ClusterNodes
-from topo.discovery.node.health import Subject
 from topo.discovery.node.record import JudgedGpu, NodeRecord
 from topo.discovery.node.workers import Workers
 from topo.discovery.node_detail import NodeDetail, node_detail
-from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
+from topo.discovery.node_judge import NodeJudge
+from topo.discovery.report_intake import ReportIntake
+from topo.discovery.sources import SOURCES, Source, SourceStates
 from topo.discovery.suspicion.findings import SuspicionFindings
 from topo.discovery.suspicion.machine import Suspicions
 from topo.discovery.tree import conflicts, node_status
 from topo.discovery.tree.changes import compare
 from topo.discovery.tree.conflicts import Topic
-from topo.discovery.tree.gpu_counts import GpuPlace, GroupGpuCounts, gpu_place
-from topo.discovery.tree.node_status import NO_WORKER
+from topo.discovery.tree.gpu_counts import GroupGpuCounts
 from topo.discovery.tree.placed import PlacedNodes
 from topo.discovery.tree.source_comparison import SourceComparison
 from topo.model import observation as said
 from topo.model.conditions.sources import SourceCondition
 from topo.model.errors import require
-from topo.model.forest import Change, Conflict, Forest, Node, Snapshot, SourceWarning
+from topo.model.forest import Change, Forest, Node, Snapshot, SourceWarning
 from topo.model.ids import Generation, NodeName, natural_key
-from topo.model.isolation import ObjectError, attempt, owned_state
+from topo.model.isolation import ObjectError
 from topo.model.machine import NodeFacts
 
 
@@ -81,10 +77,26 @@ class Discovery:
         self._restored_at_s: float | None = None
         self._unusable: set[int] = set()
         """The identities of the events of a step that raised an error."""
-        self._place_errors: dict[NodeName, ObjectError] = {}
-        self._judge_errors: dict[NodeName, ObjectError] = {}
-        """Why nodes could not be placed, or judged, by what is known of them."""
+        self._judge = self._new_judge()
+        self._intake = ReportIntake(
+            settings=settings,
+            workers=self._workers,
+            marks=lambda: self._marks,
+            has_error=lambda node: self._judge.has_error(node),  # noqa: PLW0108 - it is replaced
+            note_heard=self._note_report,
+            feed=self._update,
+        )
         self.snapshot = Snapshot(Generation(0), Forest(), self._sources.all)
+
+    def _new_judge(self) -> NodeJudge:
+        return NodeJudge(
+            settings=self._settings,
+            fabrics=self._fabrics,
+            membership=self._membership,
+            cluster=self._cluster,
+            placed=self._placed,
+            gpu_counts=self._gpu_counts,
+        )
 
     # -- step 1: take the events -------------------------------------------------------------
 
@@ -107,59 +119,11 @@ class Discovery:
         return self._next_generation(now_s)
 
     def _worker_reported(self, event: said.WorkerReported, now_s: float) -> None:
-        facts, node = event.facts, event.facts.identity.name
-        known = self._workers.records.get(node)
-        if known is None:
-            record = NodeRecord.first(facts, self._settings, now_s)
-            kept = NodeRecord.unread(node, self._settings, now_s)
-            self._workers.add(record)
-            self._marks.moved.add(node)
-        else:
-            record, kept = known, known.copy()
-        found = attempt(partial(self._take, record, facts, now_s))
-        if isinstance(found, ObjectError):
+        if not self._intake.report(event.facts, now_s):
             self._unusable.add(id(event))
-            self._set_aside(kept, found, now_s)
-
-    def _take(self, record: NodeRecord, facts: NodeFacts, now_s: float) -> None:
-        if record.take(facts, self._settings) or record.error is not None:
-            self._marks.judged.add(record.name)
-        if record.name in self._place_errors or record.name in self._judge_errors:
-            self._marks.moved.add(record.name)
-        self._note_report(record, now_s)
-        self._update(record, now_s)
-        self._workers.note_usable(record)
 
     def _worker_beat(self, event: said.WorkerBeat, now_s: float) -> None:
-        record = self._workers.records.get(event.node)
-        if record is None:
-            return
-        if record.error is not None:  # equal to a report that could not be used
-            self._note_report(record, now_s)
-            return
-        found = attempt(partial(self._take_beat, record, now_s))
-        if isinstance(found, ObjectError):
-            self._set_aside(self._workers.recovered(record, now_s), found, now_s)
-
-    def _take_beat(self, record: NodeRecord, now_s: float) -> None:
-        # A beat is a reading equal to the last one, and counts as such.
-        if record.hardware.see_again():
-            self._marks.judged.add(record.name)
-        if record.read_again():
-            self._marks.judged.add(record.name)
-            self._update(record, now_s)
-        self._note_report(record, now_s)
-
-    def _set_aside(
-        self, kept: NodeRecord, error: ObjectError, now_s: float, *, is_heard: bool = True
-    ) -> None:
-        """Set the last report of a node aside: all indices get what was known of it before."""
-        self._workers.put_back(kept, error)
-        self._marks.moved.add(kept.name)
-        with owned_state("what is known of nodes"):
-            if is_heard:
-                self._note_report(kept, now_s)
-            self._update(kept, now_s)
+        self._intake.beat(event.node, now_s)
 
     def _worker_refused(self, event: said.WorkerRefused, now_s: float) -> None:
         self._conflicts.refuse(event, now_s)
@@ -289,8 +253,7 @@ class Discovery:
                 self._update(record, now_s)
 
     def _forget(self, node: NodeName) -> None:
-        self._place_errors.pop(node, None)
-        self._judge_errors.pop(node, None)
+        self._judge.forget(node)
         self._cluster.forget(node)
         self.suspicions.forget(node)
         if self._workers.forget(node):
@@ -307,18 +270,11 @@ class Discovery:
         for node in workers.take_long_silent(now_s):
             self._forget(node)
         for record, gone in workers.take_long_lost(now_s):
-            found = attempt(partial(self._drop, record, gone, now_s))
-            if isinstance(found, ObjectError):
-                self._set_aside(workers.recovered(record, now_s), found, now_s, is_heard=False)
+            self._intake.drop(record, gone, now_s)
         self._marks.moved |= self._membership.expire_labels(now_s - settings.machine_forget_s)
         self._marks.moved |= self._membership.fabric.expire(now_s - settings.forget_s)
         self._conflicts.expire(now_s - settings.refusal_s)
         self._membership.machines.expire(now_s - settings.machine_forget_s)
-
-    def _drop(self, record: NodeRecord, gone: AbstractSet[Subject], now_s: float) -> None:
-        record.drop(gone, self._settings)
-        self._marks.judged.add(record.name)
-        self._update(record, now_s)
 
     # -- steps 3 to 7: settle, place, judge, build, compare ----------------------------------
 
@@ -335,7 +291,11 @@ class Discovery:
         if (found := self._comparison.settle(self._membership)) is not None:
             self._conflicts.put(Topic.SOURCES, found)
         judged = [*moved, *(marks.judged - marks.moved)]
-        recounted = (self._gpu_counts.put(node, self._gpu_place_alone(node)) for node in judged)
+        records = self._workers.records
+        recounted = (
+            self._gpu_counts.put(node, self._judge.count_gpus(node, records.get(node)))
+            for node in judged
+        )
         for node in (*judged, *set[NodeName]().union(*recounted).difference(judged)):
             self._show(node, self._workers.records.get(node))
         return self._publish(self._forest())
@@ -366,44 +326,19 @@ class Discovery:
             self._sources.set_reading(said.FABRIC, fabric.detail, fabric.doubts)
 
     def _place(self, node: NodeName, record: NodeRecord | None) -> None:
-        self._place_errors.pop(node, None)
-        if record is None and not self._is_named(node):
+        if record is None and not self._judge.is_named(node):
+            self._judge.forget(node)
             self._placed.remove(node)
             self._comparison.put(self._membership, node, ())
             self._conflicts.set_node(node, ())
             return
-        position = attempt(partial(self._position, node, record))
-        if isinstance(position, ObjectError):
-            self._place_errors[node] = position
-            position = Position((), node_status.unusable_report(position))
-        self._placed.place(node, position)
+        self._placed.place(node, self._judge.place(node, record))
         self._comparison.put(self._membership, node, self._placed.path(node))
-        found = attempt(partial(self._conflicts_of, record))
-        if isinstance(found, ObjectError):
-            self._place_errors[node] = found
-        self._conflicts.set_node(node, () if isinstance(found, ObjectError) else found)
-
-    def _gpu_place_alone(self, node: NodeName) -> GpuPlace | None:
-        self._judge_errors.pop(node, None)
-        found = attempt(partial(self._gpu_place, node))
-        if isinstance(found, ObjectError):
-            self._judge_errors[node] = found
-            return None
-        return found
-
-    def _gpu_place(self, node: NodeName) -> GpuPlace | None:
-        if "gpus" not in self._settings.missed:
-            return None
-        return gpu_place(self._workers.records.get(node), self._placed.path(node))
+        self._conflicts.set_node(node, self._judge.find_conflicts(node, record))
 
     def _show(self, node: NodeName, record: NodeRecord | None) -> None:
-        if record is None and not self._is_named(node):
-            return
-        judged = attempt(partial(self._judged, node, record))
-        if isinstance(judged, ObjectError):
-            self._judge_errors[node] = judged
-            judged = node_status.judge_unjudged(record, node, judged)
-        self._placed.show(judged, self.suspicions.of(node))
+        if record is not None or self._judge.is_named(node):
+            self._placed.show(self._judge.judge(node, record), self.suspicions.of(node))
 
     def _forest(self) -> Forest:
         """Return the forest now; the same object as before if nothing in it differs."""
@@ -423,46 +358,10 @@ class Discovery:
         self.snapshot = Snapshot(generation, forest, self._sources.all, self._restored_at_s)
         return () if same else compare(before.forest, forest, generation)
 
-    # -- what is known of one node -----------------------------------------------------------
-
-    def _is_named(self, node: NodeName) -> bool:
-        """Return whether the config file or the cluster names this node."""
-        return self._membership.declares(node) or node in self._cluster.listed
-
-    def _position(self, node: NodeName, record: NodeRecord | None) -> Position:
-        """Return where a node belongs; one that only the cluster names waits for its worker."""
-        membership, mode = self._membership, self._settings.mode
-        waits = record is None and not membership.declares(node) and mode in REPORTED.needed_in
-        return self._fabrics.position(membership, node, NO_WORKER if waits else None)
-
-    def _conflicts_of(self, record: NodeRecord | None) -> tuple[Conflict, ...]:
-        if record is None:
-            return ()
-        return conflicts.of_node(self._membership, record, self._settings)
-
-    def _judged(self, node: NodeName, record: NodeRecord | None) -> Node:
-        membership, settings = self._membership, self._settings
-        of_cluster = self._cluster.trouble(node)
-        if record is None:
-            listed = self._cluster.find(node)
-            gpus = 0 if listed is None else listed.gpus
-            return node_status.judge_unreported(
-                membership, settings, node, of_cluster=of_cluster, gpus=gpus
-            )
-        return node_status.judge_reported(
-            membership,
-            settings,
-            record,
-            of_cluster=of_cluster,
-            missing_tier=self._placed.missing_tier(node),
-            expected_gpus=self._gpu_counts.expected(node),
-        )
-
     @property
     def report_errors(self) -> Mapping[NodeName, ObjectError]:
         """The nodes of which the last report could not be used, and why. O(such nodes)."""
-        of_judgement = {**self._judge_errors, **self._place_errors}
-        return {**self.suspicions.errors, **of_judgement, **self._workers.errors}
+        return {**self.suspicions.errors, **self._judge.errors, **self._workers.errors}
 
     # -- for readers and for restarts --------------------------------------------------------
 
@@ -480,7 +379,7 @@ class Discovery:
     def detail(self, node: NodeName) -> NodeDetail | None:
         """Return what is known of a node without its place; None for an unknown node."""
         record = self._workers.records.get(node)
-        if record is None and not self._is_named(node):
+        if record is None and not self._judge.is_named(node):
             return None
         stated = self._comparison.stated(self._membership, node)
         return node_detail(node, record, self._membership, stated)
@@ -520,17 +419,16 @@ class Discovery:
         settings, moved = self._settings, self._marks.moved
         self._membership = membership_of(memory, settings)
         self._cluster = ClusterNodes(memory.cluster_nodes)
+        self._judge = self._new_judge()
         for listed in memory.cluster_nodes:
             self._membership.update_labels(listed.name, listed, now_s)
             self._membership.update_unreported(listed.name, listed)
         wiring = self._membership.wiring
-        records = [NodeRecord.remembered(node, settings, now_s) for node in memory.nodes]
+        records = [self._workers.remembered(node, now_s) for node in memory.nodes]
         self._membership.nvlink.restore({record.name: record.domain for record in records})
         with wiring.established(memory.links, now_s - settings.incumbent_s):
             for record in records:
-                self._workers.restore(record, now_s)
-                moved.add(record.name)
-                self._update(record, now_s)
+                self._intake.restore(record, now_s)
             moved |= wiring.settle(now_s)
         moved.update(self._cluster.listed)
         if memory.declared is not None:
@@ -562,16 +460,18 @@ class Discovery:
         for node, record in records.items():
             if record is not None:
                 self._membership.validate_names(record, self._cluster.find(node))
-        positions = {node: self._position(node, record) for node, record in records.items()}
+        positions = {node: self._judge.position(node, record) for node, record in records.items()}
         self._placed.validate(positions)
         self._comparison.validate(self._membership, positions)
-        self._gpu_counts.validate({node: self._gpu_place(node) for node in records})
+        self._gpu_counts.validate(
+            {node: self._judge.gpu_place(node, record) for node, record in records.items()}
+        )
         for node, record in records.items():
             against, other = self.suspicions.of(node), positions[node].elsewhere
-            judged = replace(self._judged(node, record), suspicion=against, elsewhere=other)
+            judged = replace(self._judge.judged(node, record), suspicion=against, elsewhere=other)
             require(self._placed.nodes[node] == judged, f"{node} is judged of old")
         self._conflicts.validate(
-            {node: self._conflicts_of(record) for node, record in records.items()},
+            {node: self._judge.conflicts_of(record) for node, record in records.items()},
             self._membership,
         )
         shown = [node.name for node in self.snapshot.forest.nodes()]

@@ -16,6 +16,7 @@ from topo.model.ids import Generation, NodeName
 from topo.placement.booking import trial
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.holds import FORMAT, Hold, HoldId, HoldsMemory
+from topo.placement.job import request
 
 MEMORY = Memory(1, Generation(1), (), (), (), None, None)
 
@@ -45,7 +46,7 @@ def test_an_error_of_booking_one_hold_costs_that_hold_and_its_record_is_kept(
             raise ZeroDivisionError
         original(this, found, *more)
 
-    monkeypatch.setattr(trial.Bookings, "_add", broken)
+    monkeypatch.setattr(Bookings, "_add", broken)
     path = tmp_path / "state.json"
     store = kept(path, named("good"), named("bad"), named("other"))
     content = path.read_bytes()
@@ -62,12 +63,12 @@ def test_an_error_of_booking_one_hold_costs_that_hold_and_its_record_is_kept(
 def test_an_error_of_checking_one_hold_costs_that_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = checks.flaw
+    original = request.flaw
 
-    def broken(request: Any) -> Any:
-        if request.pods == 4:
+    def broken(asked: Any) -> Any:
+        if asked.pods == 4:
             raise RecursionError("maximum recursion depth exceeded")
-        return original(request)
+        return original(asked)
 
     monkeypatch.setattr(checks, "flaw", broken)
     store = kept(tmp_path / "state.json", named("good"), of_four("four"))

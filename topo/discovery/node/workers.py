@@ -19,6 +19,7 @@ from typing import TypeVar
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.fabric_ports import Cabling
 from topo.discovery.node.health import Subject
+from topo.discovery.node.memory import NodeMemory
 from topo.discovery.node.record import NodeRecord
 from topo.model.errors import require
 from topo.model.ids import NodeName
@@ -60,14 +61,20 @@ class Workers:
 
     def recovered(self, record: NodeRecord, now_s: float) -> NodeRecord:
         """Return what a restart would know of a node, whose record an error left half changed."""
+        memory = attempt(record.persistent_state)
+        if isinstance(memory, ObjectError):
+            found = NodeRecord.unread(record.name, self._settings, now_s)
+        else:
+            found = self.remembered(memory, now_s)
+        found.facts, found.stale = record.facts, record.stale
+        return found
 
-        def remember() -> NodeRecord:
-            return NodeRecord.remembered(record.persistent_state(), self._settings, now_s)
-
-        found = attempt(remember)
+    def remembered(self, memory: NodeMemory, now_s: float) -> NodeRecord:
+        """Return the record of a node as it was before a restart; one never heard, on an error."""
+        settings = self._settings
+        found = attempt(lambda: NodeRecord.remembered(memory, settings, now_s))
         if isinstance(found, ObjectError):
-            return NodeRecord.unread(record.name, self._settings, now_s)
-        found.facts = record.facts
+            return NodeRecord.unread(memory.identity.name, settings, now_s)
         return found
 
     def restore(self, record: NodeRecord, now_s: float) -> None:

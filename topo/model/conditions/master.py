@@ -110,7 +110,7 @@ class MasterCondition(Condition):
     OBJECT_SET_ASIDE = Row(
         "object-set-aside",
         "handling single objects raised an error: each is left out until it changes, others go on "
-        "([which](operations.md#objects-that-are-set-aside))",
+        "([which](#objects-that-are-set-aside))",
         "change or delete the object that the warning names; the log of the leading master has the "
         "traceback: report it, since it is a defect",
     )
