@@ -186,8 +186,8 @@ async def test_a_master_changes_nothing_else_of_jobs_and_workloads(
         ):
             await eventually(partial(_is_refused, account, path, change))
         assert not await refused(account.merge(job, _gated_by(f"{OTHER},{third}")))
-        for names in (None, OTHER):
-            assert await _is_refused(account, job, _gated_by(names)), "it holds our name no more"
+        for left in (None, OTHER):
+            assert await _is_refused(account, job, _gated_by(left)), "it holds our name no more"
         status = {"status": {"admissionChecks": [entry]}}
         assert not await refused(account.merge(f"{workload}/status", status))
 
