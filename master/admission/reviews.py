@@ -25,7 +25,7 @@ from topo.gangs.admission.restarts import judge_change, judge_opening, judge_sca
 from topo.gangs.admission.restored import restore_stamps
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import JobKind
-from topo.gangs.json_patch import fits, mapping, mappings
+from topo.gangs.json_patch import fits, mapping, mappings, text
 from topo.model.errors import BadInputError, Refusal
 
 REVIEW = ("admission.k8s.io/v1", "AdmissionReview")
@@ -64,10 +64,10 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
     request = _request(content)
     uid = str(request["uid"])
     kind, created = mappings(request, "kind", "object")
-    judged = _judge(request, *(str(kind.get(each, "")) for each in ("group", "version", "kind")))
+    judged = _judge(request, *(text(kind.get(each)) for each in ("group", "version", "kind")))
     if judged is None:
-        text = "topo-master judges jobs, pods and new PodGroups alone; see its webhooks"
-        return Reviewed(_answer(uid, warnings=(text,)), "other", Result.UNCHANGED.value)
+        told = "topo-master judges jobs, pods and new PodGroups alone; see its webhooks"
+        return Reviewed(_answer(uid, warnings=(told,)), "other", Result.UNCHANGED.value)
     name, judge = judged
     if rules.makes_groups or rules.by_links:
         chars = _LONG_TOKEN_CHARS if rules.by_links else _TOKEN_CHARS
@@ -85,8 +85,8 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
         return Reviewed(_answer(uid, refused=outcome.refusal), name, outcome.result.value)
     if invalid == "deny":
         return Reviewed(_answer(uid, refused=outcome.refusal), name, REFUSED, is_awaited)
-    text = f"the job runs without groups: {outcome.refusal}"
-    answer = _answer(uid, patch=outcome.patch, warnings=(text, *outcome.warnings))
+    told = f"the job runs without groups: {outcome.refusal}"
+    answer = _answer(uid, patch=outcome.patch, warnings=(told, *outcome.warnings))
     return Reviewed(answer, name, outcome.result.value, is_awaited)
 
 
@@ -176,5 +176,5 @@ def _answer(
 
 def _line(text: str) -> str:
     """Return the text as one line of printable ASCII, since it becomes an HTTP header."""
-    shown = "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
-    return shown[:MAX_WARNING_CHARS]
+    shown = text[:MAX_WARNING_CHARS]
+    return "".join(char if char.isascii() and char.isprintable() else "?" for char in shown)

@@ -13,7 +13,7 @@ from aiohttp import web
 from master.admission.metrics import FAILED, UNREADABLE, AdmissionMetrics
 from master.admission.reviews import Invalid, Reviewed, review
 from topo.gangs.admission.outcome import Rules
-from topo.kit.serving.bodies import Bodies
+from topo.kit.serving.body_reader import BodyLimits, BodyReader
 from topo.kit.serving.problem import answer_expectation, problem, problems
 from topo.model.errors import BadInputError
 
@@ -30,9 +30,21 @@ client makes each cost 0.3 MB, and the chart's memory limit must hold them all."
 ANSWERS_BYTES = 16 << 20
 BODIES_BYTES = 32 << 20
 """Reviews that are received or judged: a thousand pods of 30 kB. Any client may send them."""
+MAX_VALUES = 200_000
+"""JSON values of a review: of 3 MiB with the object before it, 20 bytes for each. So many take the
+parser, which stops all threads, 35 ms; they become objects of 40 MiB at most."""
+MAX_OBJECTS = 1 << 16
 INLINE_BYTES = 64 << 10
-"""A larger review takes longer than a thread costs and is judged in one, one at a time: JSON of 4
-MiB may become objects of 140 MiB."""
+"""A larger review, or one of more objects than `BodyLimits.inline_opened`, is judged in a thread,
+one at a time."""
+LIMITS = BodyLimits(
+    max_bytes=MAX_BODY_BYTES,
+    values=MAX_VALUES,
+    objects=MAX_OBJECTS,
+    inline_bytes=INLINE_BYTES,
+    waiting=CONNECTIONS,
+    fix="give the object fewer templates, containers, labels and annotations",
+)
 LOOKS, LOOK_S = 20, 0.05
 """How often a pod is judged again whose PodGroup is not known: the watch may show it later."""
 
@@ -46,14 +58,11 @@ def admission_app(
     clock: Callable[[], float] = time.perf_counter,
 ) -> web.Application:
     """Return the web application: reviews, answered by the current rules."""
-    bodies, large = Bodies(BODIES_BYTES), asyncio.Lock()
+    bodies = BodyReader(LIMITS, BODIES_BYTES)
 
     async def judged(content: bytes, path: str) -> Reviewed:
         now = replace(rules(), by_links=path == BY_LINKS_PATH)
-        if len(content) <= INLINE_BYTES:
-            return review(content, now, invalid)
-        async with large:
-            return await asyncio.to_thread(review, content, now, invalid)
+        return await bodies.interpreted(content, partial(review, rules=now, invalid=invalid))
 
     async def post_review(request: web.Request) -> web.Response:
         try:

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import repeat
+from typing import TypeVar
 
-from master.extender.cards import asked_card, card_refusal
 from master.extender.metrics import ExtenderMetrics
-from master.extender.plans import ExtenderPlans, NoPlan, PodPlan
-from master.extender.quota import GpuQuota
-from master.extender.wire import Asked
+from master.extender.plans import MANY_NAMES, ExtenderPlans, NoPlan, PodPlan
+from master.extender.quota import GpuQuota, QuotaTerms
+from master.extender.wire import Question, QuestionReader
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.store import Store
 from topo.gangs.extender.verdicts import (
@@ -19,9 +20,10 @@ from topo.gangs.extender.verdicts import (
     of_refused,
     planned_scores,
 )
+from topo.kit.threads import uninterrupted
 from topo.placement.job.policy import Policy
 from topo.shared_cards.cards import CardsSnapshot
-from topo.shared_cards.scores import NodeScores
+from topo.shared_cards.scores import NodeScores, scores_of
 
 LOOKS, LOOK_S = 50, 0.02
 """How often a pod is looked for that is not known yet, or has no plan yet: the scheduler may see it
@@ -32,6 +34,8 @@ UNREAD = "topo-master has not read the quota of GPUs yet; it is asked again"
 PASSED, PLANNED, REFUSED, AWAITED = "passed", "planned", "refused", "awaited"
 FORWARDED = "forwarded"
 DENIED = "denied"
+
+T = TypeVar("T")
 
 
 class Extender:
@@ -49,26 +53,38 @@ class Extender:
         unavailable: Callable[[], tuple[str, ...]],
     ) -> None:
         self._pods, self.plans, self.quota = pods, plans, quota
-        self._cards = frozenset((*policy.gpu_resources, *policy.shared_resources))
+        cards = frozenset((*policy.gpu_resources, *policy.shared_resources))
+        self.reader = QuestionReader(cards, policy.domain, quota.labels)
         self.metrics = metrics
-        self._domain, self._shared_cards = policy.domain, shared_cards
+        self._shared_cards = shared_cards
+        self._many, self._quota_turn = asyncio.Lock(), asyncio.Lock()
         self._node_scores = NodeScores()
         self._unavailable = unavailable
 
-    def concerns_cards(self, asked: Asked) -> bool:
-        """Return whether the pod asks for cards, so that bookings or quotas concern it."""
-        return asked.names_any(self._cards)
+    async def over_names(self, asked: Question, call: Callable[[], T]) -> T:
+        """Return the result of a call whose work grows with the names of a question.
 
-    async def filtered(self, asked: Asked) -> NodeVerdict:
+        It runs in a thread where there are many, for one question at a time.
+        """
+        if len(asked.names) <= MANY_NAMES:
+            return call()
+        async with self._many:
+            return await uninterrupted(asyncio.to_thread(call))
+
+    async def filtered(self, asked: Question) -> NodeVerdict:
         """Return the nodes that the plan of the pod's group, or what is held, leaves it."""
-        if not self.concerns_cards(asked):
+        if not asked.wants_cards:
             return self._counted("filter", PASSED, NodeVerdict(asked.names))
         if (refused := self._never(asked)) is not None:
             return self._counted("filter", REFUSED, refused)
+        names = asked.names
         for look in range(LOOKS):
-            verdict = self._filtered(asked)
-            if verdict is not None:
-                return verdict
+            found = self._find(asked)
+            if found is not None:
+                answered, judge = found
+                verdict = await self.over_names(asked, judge)
+                is_refused = answered == PASSED and bool(names) and not verdict.passed
+                return self._counted("filter", REFUSED if is_refused else answered, verdict)
             if look < LOOKS - 1:
                 await asyncio.sleep(LOOK_S)
         known = self._known(asked) is not None
@@ -76,28 +92,30 @@ class Extender:
         error = missing or (NO_PLAN if known else UNKNOWN)
         return self._counted("filter", AWAITED, NodeVerdict(error=error))
 
-    def _filtered(self, asked: Asked) -> NodeVerdict | None:
-        """Return the verdict, None while it is not known."""
-        pod = self._known(asked)
+    def _find(self, asked: Question) -> tuple[str, Callable[[], NodeVerdict]] | None:
+        """Return the kind of the answer, and what judges the named nodes in any thread.
+
+        None while it is not known.
+        """
+        pod, names = self._known(asked), asked.names
         if pod is None or self._unavailable():
             return None
         if not isinstance(pod, GangPod) or self.plans.is_free(pod):
             if not pod.gpus or _has_place(pod):
-                return self._counted("filter", PASSED, NodeVerdict(asked.names))
-            found = of_others(asked.names, self.plans.short_of(asked.names, pod.gpus))
-            return self._counted("filter", PASSED if found.passed else REFUSED, found)
+                return PASSED, partial(NodeVerdict, names)
+            return PASSED, partial(of_others, names, self.plans.short_of(names, pod.gpus))
         plan = self.plans.find(pod)
         if isinstance(plan, PodPlan):
-            return self._counted("filter", PLANNED, of_planned(asked.names, plan.kept))
+            return PLANNED, partial(of_planned, names, plan.kept)
         if isinstance(plan, NoPlan):
-            return self._counted("filter", REFUSED, of_refused(asked.names, plan.why))
+            return REFUSED, partial(of_refused, names, plan.why)
         return None
 
-    def scores(self, asked: Asked) -> Sequence[int]:
+    async def scores(self, asked: Question) -> Sequence[int]:
         """Return the score of each named node, above 0 where it is kept for the pod's group or has
         a card for it.
         """
-        pod = self._known(asked)
+        pod, names = self._known(asked), asked.names
         plan = (
             self.plans.find(pod)
             if isinstance(pod, GangPod) and not self.plans.is_free(pod)
@@ -105,17 +123,19 @@ class Extender:
         )
         if not isinstance(plan, PodPlan):
             self.metrics.answers.labels("prioritize", PASSED).inc()
-            request = asked_card(asked, self._domain) if pod is not None and pod.shared else None
-            if request is None:
-                return [0] * len(asked.names)
-            return self._node_scores.scores(request, asked.names, self._shared_cards())
+            if asked.card is None or pod is None or not pod.shared:
+                return [0] * len(names)
+            orders = self._node_scores.orders(asked.card, self._shared_cards())
+            if len(names) > MANY_NAMES:
+                orders = dict(orders)  # the next question changes it
+            return await self.over_names(asked, partial(scores_of, orders, names))
         self.metrics.answers.labels("prioritize", PLANNED).inc()
-        scores = planned_scores(plan.kept, plan.own)
-        return list(map(scores.get, asked.names, repeat(0)))
+        score = planned_scores(plan.kept, plan.own).get
+        return await self.over_names(asked, lambda: list(map(score, names, repeat(0))))
 
-    async def within_quota(self, asked: Asked, *, is_one: bool) -> NodeVerdict:
+    async def within_quota(self, asked: Question, *, is_one: bool) -> NodeVerdict:
         """Return the nodes that the quota of the pod's namespace leaves it, or the first."""
-        if not self.concerns_cards(asked):
+        if not asked.wants_cards:
             free = NodeVerdict(asked.names)
             return self._counted("predicates", PASSED, free.first() if is_one else free)
         if (refused := self._never(asked)) is not None:
@@ -123,19 +143,28 @@ class Extender:
         for look in range(LOOKS):
             pod = self._known(asked)
             if pod is not None and self.quota.is_read:
-                found = self.quota.verdict(pod, asked.names, asked.labels, is_one=is_one)
+                async with self._quota_turn:  # the next pod counts what this one may get
+                    judge = partial(self._judge_quota, asked, self.quota.terms(pod), is_one=is_one)
+                    found, models = await self.over_names(asked, judge)
+                    self.quota.note_passed(pod, models)
                 return self._counted("predicates", PASSED if found.passed else REFUSED, found)
             if look < LOOKS - 1:
                 await asyncio.sleep(LOOK_S)
         error = UNREAD if self._known(asked) is not None else UNKNOWN
         return self._counted("predicates", AWAITED, NodeVerdict(error=error))
 
-    def _never(self, asked: Asked) -> NodeVerdict | None:
+    def _judge_quota(
+        self, asked: Question, terms: QuotaTerms, *, is_one: bool
+    ) -> tuple[NodeVerdict, frozenset[str]]:
+        places = self.quota.places(asked.names, asked.places)
+        return terms.verdict(asked.names, places, is_one=is_one)
+
+    def _never(self, asked: Question) -> NodeVerdict | None:
         """Return that no node takes a pod whose amounts no card can give; None for another pod."""
-        refusal = card_refusal(asked, self._domain)
+        refusal = asked.card_refusal
         return None if refusal is None else of_impossible(asked.names, str(refusal))
 
-    def _known(self, asked: Asked) -> ClusterPod | None:
+    def _known(self, asked: Question) -> ClusterPod | None:
         """Return the pod as the API server shows it; another one of its name is another pod."""
         pod = self._pods.objects.get(asked.key)
         return pod if pod is not None and pod.metadata.uid == asked.uid else None

@@ -1,9 +1,7 @@
 """What a pod asks for of shared cards, as a scheduler shows it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from master.extender.wire import Asked
-from topo.gangs.json_patch import mapping
 from topo.model.errors import Refusal
 from topo.model.quantity import thousandths, whole
 from topo.shared_cards.families import METAX, Family, families
@@ -14,42 +12,53 @@ GIB_MIB = 1024
 _MIB = 1 << 20
 
 
-def asked_card(asked: Asked, domain: str) -> CardRequest | None:
-    """Return what the only container of a pod with shared cards asks for; None for another pod."""
+Amounts = Mapping[str, object]
+"""Amounts of a container by their resources, as its author wrote them: texts or numbers."""
+
+
+def asked_card(limits: Sequence[Amounts], domain: str) -> CardRequest | None:
+    """Return what the only container of a pod with shared cards asks for; None for another pod.
+
+    `limits` are those of the pod's containers.
+    """
     for family in families(domain):
-        of_family = _limits(asked, family)
+        of_family = [each for each in limits if family.number in each]
         if len(of_family) == 1:
             request = _request(family, of_family[0])
             return None if isinstance(request, Refusal) else request
     return None
 
 
-def card_refusal(asked: Asked, domain: str) -> Refusal | None:
+def card_refusal(limits: Sequence[Amounts], domain: str) -> Refusal | None:
     """Return why no card can ever give a container of the pod what it asks for; O(containers)."""
     for family in families(domain):
-        for limits in _limits(asked, family):
-            is_none = whole(str(limits[family.number])) == 0
-            request = None if is_none else _request(family, limits)
+        for each in limits:
+            if not _asks_for(each, family.number):
+                continue
+            request = _request(family, each)
             if isinstance(request, Refusal):
                 return request
     return None
 
 
-def _limits(asked: Asked, family: Family) -> list[Mapping[str, object]]:
-    """Return the limits of the containers that ask for cards of a family."""
-    found = mapping(asked.pod.get("spec")).get("containers")
-    limits = (
-        mapping(mapping(mapping(each).get("resources")).get("limits"))
-        for each in (found if isinstance(found, list) else ())
-    )
-    return [each for each in limits if family.number in each]
+def _asks_for(limits: Amounts, resource: str) -> bool:
+    """Return whether a container asks for anything but 0 of a resource."""
+    return resource in limits and whole(_amount(limits[resource])) != 0
 
 
-def _request(family: Family, limits: Mapping[str, object]) -> CardRequest | Refusal:
-    number, memory = (str(limits.get(name, "0")) for name in (family.number, family.memory))
-    cores = str(limits.get(family.cores, family.cores_by_default))
+def _request(family: Family, limits: Amounts) -> CardRequest | Refusal:
+    number, memory = (_amount(limits.get(name, "0")) for name in (family.number, family.memory))
+    cores = _amount(limits.get(family.cores, family.cores_by_default))
     mib = _metax_mib(memory) if family.name == METAX else whole(memory) or 0
     return card_request(family, whole(number) or 0, whole(cores) or 0, mib)
+
+
+def _amount(stated: object) -> str:
+    """Return an amount as a text; empty for what is neither a text nor a number."""
+    if isinstance(stated, str):
+        return stated
+    is_number = isinstance(stated, int | float) and not isinstance(stated, bool)
+    return str(stated) if is_number else ""
 
 
 def _metax_mib(text: str) -> int:

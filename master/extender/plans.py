@@ -8,7 +8,7 @@ pod is seen waits a moment.
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,6 +55,8 @@ HOLD_S = 120.0
 pods waits. So long GPUs stay idle for pods that never come."""
 TICK_S = 1.0
 """How often gangs that wait are looked at, changed or not: room may have come."""
+MANY_NAMES = 10_000
+"""Names of a question, beyond which they are looked through in a thread: these take some 3 ms."""
 GANGS_A_TICK = 64
 """Gangs that wait and are placed again in one tick; each takes about a millisecond."""
 
@@ -141,12 +143,18 @@ class ExtenderPlans:
             planned_nodes(hold, ranks).get(pod.rank),
         )
 
-    def short_of(self, names: Iterable[str], gpus: int) -> frozenset[str]:
-        """Return those of the named nodes that are known and have fewer unbooked GPUs. O(names)."""
+    def short_of(self, names: Collection[str], gpus: int) -> frozenset[str]:
+        """Return the known nodes that have fewer unbooked GPUs, of the named ones at least.
+
+        O(names), and O(known nodes) at most where `MANY_NAMES` are named.
+        """
         capacity = self._state.capacity
         host, free = capacity.host, capacity.free
+        asked = cast("Collection[NodeName]", names)
+        if len(names) > MANY_NAMES:
+            asked = [each.name for each in capacity.hosts()]
         # `names` are of any nodes: one that is not known has no GPUs, and is not short of any.
-        found = [name for name in cast("Iterable[NodeName]", names) if free(name) < gpus]
+        found = [name for name in asked if free(name) < gpus]
         return frozenset(name for name in found if host(name) is not None)
 
     def _held(self, gang_id: GangId) -> Mapping[HoldId, tuple[int, ...]]:

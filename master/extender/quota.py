@@ -6,8 +6,9 @@ count so, and a later question about the same pod replaces what it counted befor
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from itertools import compress, repeat
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress, islice, repeat
 from operator import not_
 
 from master.kube.gang_pod import ClusterPod
@@ -20,6 +21,7 @@ from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.shared_cards.quota import (
     A_CARD,
+    NamespaceQuota,
     Place,
     Quotas,
     is_allowed,
@@ -107,6 +109,46 @@ class NodePlaces:
             self.known.pop(told.key[1], None)
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaTerms:
+    """The quota of a namespace, None without one; what its pods have, and what one asks for."""
+
+    quota: NamespaceQuota | None
+    used: Mapping[str, int]
+    asks: int
+
+    def verdict(
+        self, names: Sequence[str], places: Sequence[Place], *, is_one: bool
+    ) -> tuple[NodeVerdict, frozenset[str]]:
+        """Return which of these nodes, or which one, the quota leaves the pod; and their models.
+
+        `places` are those of the nodes in their order. O(names); in any thread.
+        """
+        asked = frozenset(places)
+        refused = self._refused(asked)
+        verdict = NodeVerdict(names)
+        if refused:
+            reasons = list(map(refused.get, places))
+            passed = tuple(compress(names, map(not_, reasons)))
+            verdict = NodeVerdict(passed, _by_reason(names, reasons))
+        if not is_one:
+            return verdict, frozenset(model for model, _ in asked - refused.keys())
+        first = verdict.first()
+        of_first = (
+            place for name, place in zip(names, places, strict=True) if name in first.passed
+        )
+        return first, frozenset(model for model, _ in islice(of_first, 1))
+
+    def _refused(self, places: Collection[Place]) -> Mapping[Place, str]:
+        """Return the places whose nodes the pod may not use, and why."""
+        quota, used, asks = self.quota, self.used, self.asks
+        if quota is None:
+            return {}
+        models = open_models(quota, used, asks)
+        closed = (place for place in places if not is_allowed(quota, models, *place))
+        return {place: why_not(quota, used, asks, place) for place in closed}
+
+
 class GpuQuota:
     """The quotas that are in force. A broken ConfigMap changes nothing; a missing one sets none."""
 
@@ -120,6 +162,8 @@ class GpuQuota:
         clock: Callable[[], float],
     ) -> None:
         self._config_map, self._pods, self._nodes = config_map, pods, nodes
+        self.labels = labels
+        """Those of a node that say its model of card and its pool."""
         self._places = NodePlaces(nodes, labels)
         self._clock = clock
         self._usage = NamespaceUsage(pods)
@@ -146,50 +190,24 @@ class GpuQuota:
         else:
             self._quotas, self.doubt = quotas, ""
 
-    def verdict(
-        self,
-        pod: ClusterPod,
-        names: Sequence[str],
-        labels: Mapping[str, Mapping[str, str]],
-        *,
-        is_one: bool,
-    ) -> NodeVerdict:
-        """Return which of these nodes, or which one, the quota of the pod's namespace leaves it.
+    def places(self, names: Sequence[str], stated: Mapping[str, Place]) -> Sequence[Place]:
+        """Return the place of each named node. O(names); in any thread.
 
-        A pod that waits is counted from now on. `labels` are of nodes that came whole; without any
-        the known ones decide. O(nodes asked about, and those that the namespace has pods on).
+        `stated` are of nodes that came whole; without any the known ones decide.
         """
-        places = {name: self._places.of(stated) for name, stated in labels.items()}
-        places = places or self._places.known
-        found = list(map(places.get, names, repeat(NOWHERE)))
-        asked = frozenset(found)
-        refused = self._refused(pod, asked)
-        allowed = asked - refused.keys()
-        if not refused:
-            verdict = NodeVerdict(names)
-        else:
-            reasons = list(map(refused.get, found))
-            passed = tuple(compress(names, map(not_, reasons)))
-            verdict = NodeVerdict(passed, _by_reason(names, reasons))
-        if is_one:
-            verdict = verdict.first()
-            allowed = frozenset(places.get(name, NOWHERE) for name in verdict.passed)
-        self._note_passed(pod, frozenset(model for model, _ in allowed))
-        return verdict
+        return list(map((stated or self._places.known).get, names, repeat(NOWHERE)))
 
-    def _refused(self, pod: ClusterPod, places: frozenset[Place]) -> Mapping[Place, str]:
-        """Return the places whose nodes the pod may not use, and why."""
+    def terms(self, pod: ClusterPod) -> QuotaTerms:
+        """Return by what the quota of a pod's namespace judges its nodes now.
+
+        O(nodes that the namespace has pods on, and pods that passed lately).
+        """
         key = pod.metadata.namespace, pod.metadata.name
         quota = self._quotas.get(key[0])
-        if quota is None:
-            return {}
-        used, asks = self._used(key), hundredths(pod)
-        models = open_models(quota, used, asks)
-        closed = (place for place in places if not is_allowed(quota, models, *place))
-        return {place: why_not(quota, used, asks, place) for place in closed}
+        return QuotaTerms(quota, self._used(key) if quota is not None else {}, hundredths(pod))
 
-    def _note_passed(self, pod: ClusterPod, models: frozenset[str]) -> None:
-        """Count a waiting pod on the models that it may get now."""
+    def note_passed(self, pod: ClusterPod, models: frozenset[str]) -> None:
+        """Count a waiting pod from now on, on the models that it may get."""
         key = pod.metadata.namespace, pod.metadata.name
         self._passed.pop(key, None)
         if pod.node is None and models and len(self._passed) < MOST_PASSED:

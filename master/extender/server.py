@@ -11,17 +11,17 @@ ask. A body that cannot be used is answered with 200 and `Error`, which the sche
 reason of the pod. A follower asks the leader about pods with GPUs.
 """
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from aiohttp import web
 
 from master.extender.answers import AWAITED, DENIED, FORWARDED, Extender
 from master.extender.callers import Callers
-from master.extender.wire import Asked, error_answer, filter_answer, priorities, read_asked
+from master.extender.wire import MAX_NAMES, Question, error_answer, filter_answer, priorities
 from topo.gangs.extender.verdicts import NodeVerdict
-from topo.kit.serving.bodies import Bodies
+from topo.kit.serving.body_reader import BodyLimits, BodyReader
 from topo.kit.serving.connections import Connections
 from topo.kit.serving.problem import answer_expectation, problems
 from topo.model.errors import BadInputError, Refusal
@@ -33,13 +33,25 @@ BODIES_BYTES = 16 << 20
 """Questions that are received or answered. A scheduler asks about one pod after the other."""
 ANSWERS_BYTES = 16 << 20
 CONNECTIONS = 256
-INLINE_BYTES = 1 << 20
-"""A larger question is read in a thread, one at a time: its JSON takes the loop for longer."""
+MAX_VALUES = MAX_NAMES + 20_000
+"""JSON values of a question: all names and a pod. So many take the parser, which stops all threads,
+40 ms; 8 MiB of the smallest ones 0.25 s and more."""
+MAX_OBJECTS = 1 << 17
+"""Objects in a question: 250 whole nodes have some 400 each."""
+INLINE_BYTES = 128 << 10
+"""A larger question is read in a thread, one at a time. The names of 5,000 nodes have 100 kB."""
+LIMITS = BodyLimits(
+    max_bytes=MAX_BODY_BYTES,
+    values=MAX_VALUES,
+    objects=MAX_OBJECTS,
+    inline_bytes=INLINE_BYTES,
+    fix="set nodeCacheCapable: true for the extender, so that names are sent and not whole nodes",
+)
 
 PREFIX = "/scheduler"
 _ONE = "?nodes=one"
 
-Answer = Callable[[web.Request, Asked], Awaitable[bytes]]
+Answer = Callable[[web.Request, Question], Awaitable[bytes]]
 AskLeader = Callable[[str, bytes, Mapping[str, str]], Awaitable[bytes | str | None]]
 """Returns the leader's answer to a question by its path, body and headers; a text: why there is
 none now; None: this master leads."""
@@ -76,7 +88,7 @@ class _Calls:
         self, extender: Extender, ask_leader: AskLeader | None, callers: Callers | None
     ) -> None:
         self._extender, self._ask_leader, self._callers = extender, ask_leader, callers
-        self._bodies, self._large = Bodies(BODIES_BYTES), asyncio.Lock()
+        self._bodies = BodyReader(LIMITS, BODIES_BYTES)
 
     def handler(
         self, verb: str, answer: Answer
@@ -92,7 +104,7 @@ class _Calls:
                 return denied
             try:
                 async with self._bodies.read(request) as content:
-                    asked = await self._read(content)
+                    asked = await self._bodies.interpreted(content, self._extender.reader.read)
                     body = await self._of_leader(request, verb, asked, content)
                     if body is None:
                         body = await answer(request, asked)
@@ -104,21 +116,25 @@ class _Calls:
 
         return handle
 
-    async def filter(self, _request: web.Request, asked: Asked) -> bytes:
-        return filter_answer(asked, await self._extender.filtered(asked))
+    async def filter(self, _request: web.Request, asked: Question) -> bytes:
+        return await self._written(asked, await self._extender.filtered(asked))
 
-    async def prioritize(self, _request: web.Request, asked: Asked) -> bytes:
-        return priorities(asked, self._extender.scores(asked))
+    async def prioritize(self, _request: web.Request, asked: Question) -> bytes:
+        scores = await self._extender.scores(asked)
+        return await self._extender.over_names(asked, partial(priorities, asked, scores))
 
-    async def predicates(self, request: web.Request, asked: Asked) -> bytes:
+    async def predicates(self, request: web.Request, asked: Question) -> bytes:
         is_one = _asks_for_one(request)
-        return filter_answer(asked, await self._extender.within_quota(asked, is_one=is_one))
+        return await self._written(asked, await self._extender.within_quota(asked, is_one=is_one))
+
+    async def _written(self, asked: Question, verdict: NodeVerdict) -> bytes:
+        return await self._extender.over_names(asked, partial(filter_answer, asked, verdict))
 
     async def _of_leader(
-        self, request: web.Request, verb: str, asked: Asked, content: bytes
+        self, request: web.Request, verb: str, asked: Question, content: bytes
     ) -> bytes | None:
         """Return what the leader answers, or that it cannot be asked; None to answer here."""
-        if self._ask_leader is None or not self._extender.concerns_cards(asked):
+        if self._ask_leader is None or not asked.wants_cards:
             return None
         path = f"{PREFIX}/{verb}{_ONE if _asks_for_one(request) else ''}"
         found = await self._ask_leader(path, content, request.headers)
@@ -128,14 +144,9 @@ class _Calls:
         if not isinstance(found, str):
             return found
         if verb == "prioritize":
-            return priorities(asked, [0] * len(asked.names))
+            scores = [0] * len(asked.names)
+            return await self._extender.over_names(asked, partial(priorities, asked, scores))
         return filter_answer(asked, NodeVerdict(error=f"topo-master: {found}; it is asked again"))
-
-    async def _read(self, content: bytes) -> Asked:
-        if len(content) <= INLINE_BYTES:
-            return read_asked(content)
-        async with self._large:
-            return await asyncio.to_thread(read_asked, content)
 
 
 def _asks_for_one(request: web.Request) -> bool:

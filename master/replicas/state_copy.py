@@ -18,8 +18,7 @@ from master.role import Replica
 from master.state.document import SavedDiscovery, State
 from master.state.saving import MAX_SAVE_TIME_SHARE, REFRESH_S, StateSaver
 from master.state.state_file import StateFile
-from topo.kit.tasks import uninterrupted
-from topo.kit.threads import off_loop, timed_in_thread
+from topo.kit.threads import off_loop, timed_in_thread, uninterrupted
 from topo.model.conditions.master import MasterCondition
 from topo.model.errors import BadInputError
 from topo.placement.booking.holds import HoldsMemory

@@ -20,8 +20,7 @@ from master.state.document import SavedDiscovery, State
 from master.tree.engine import Engine
 from topo.discovery.modes import Mode
 from topo.discovery.sources import Readiness
-from topo.kit.tasks import uninterrupted
-from topo.kit.threads import timed_in_thread
+from topo.kit.threads import timed_in_thread, uninterrupted
 from topo.model.errors import BrokenInvariantError
 from topo.model.ids import Generation
 from topo.placement.booking.holds import HoldsMemory

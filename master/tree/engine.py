@@ -22,8 +22,7 @@ from topo.discovery.state import Discovery
 from topo.discovery.suspicion.link_states import slot
 from topo.discovery.tree.changes import compare
 from topo.discovery.tree.fabric_forests import forests_beside
-from topo.kit.tasks import uninterrupted
-from topo.kit.threads import MadeOnce, timed_in_thread
+from topo.kit.threads import MadeOnce, timed_in_thread, uninterrupted
 from topo.model.forest import Change, NodeSuspicion, Snapshot, SourceState
 from topo.model.ids import Generation, NodeName, natural_key
 from topo.model.machine import NodeFacts

@@ -154,7 +154,8 @@ DEEP = b'{"apiVersion":' + b"[" * 200_000
 HOSTILE: dict[str, tuple[bytes, dict[str, str], int]] = {
     "64 MiB": (b" " * (64 << 20), {}, 413),
     "64 MiB packed": (gzip.compress(b" " * (64 << 20)), {"Content-Encoding": "gzip"}, 413),
-    "deep": (DEEP, {}, 400),
+    "deep": (b"[" * 100_000, {}, 400),
+    "more values than a review has": (DEEP, {}, 413),
     "no JSON": (b"\x00" * 100, {}, 400),
     "no gzip": (b"x", {"Content-Encoding": "gzip"}, 400),
     "unknown coding": (b"x", {"Content-Encoding": "br"}, 415),

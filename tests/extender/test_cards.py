@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from master.extender.cards import asked_card, card_refusal
-from master.extender.wire import Asked
 
 
 @pytest.mark.parametrize(
@@ -18,9 +17,7 @@ def test_memory_of_a_shared_card_is_gib_where_it_is_bare_and_else_as_its_unit_sa
 ) -> None:
     limits = {"metax-tech.com/sgpu": "1", "metax-tech.com/vcore": 20}
     container = {"resources": {"limits": {**limits, "metax-tech.com/vmemory": memory}}}
-    found = asked_card(
-        Asked({"spec": {"containers": [container]}}, (), {}, False), "metax-tech.com"
-    )
+    found = asked_card([container["resources"]["limits"]], "metax-tech.com")
     assert found is not None
     assert found.each[1:] == (20, mib)
 
@@ -36,9 +33,7 @@ def test_the_pods_of_volcanos_page_are_read(
     stated = {"number": "1", "cores": cores, "memory": memory}
     limits = {f"volcano.sh/vgpu-{name}": value for name, value in stated.items() if value}
     container = {"resources": {"limits": limits}}
-    found = asked_card(
-        Asked({"spec": {"containers": [container]}}, (), {}, False), "metax-tech.com"
-    )
+    found = asked_card([container["resources"]["limits"]], "metax-tech.com")
     assert found is not None
     assert (found.number, found.each) == (1, each)
 
@@ -58,7 +53,6 @@ def test_the_pods_of_volcanos_page_are_read(
 def test_amounts_that_no_card_can_give_are_refused_in_any_container(
     limits: dict[str, Any], why: str
 ) -> None:
-    whole_card = {"resources": {"limits": {"tencent.com/vcuda-core": "100"}}}
-    containers = [whole_card, {"resources": {"limits": limits}}]
-    found = card_refusal(Asked({"spec": {"containers": containers}}, (), {}, False), "a.com")
+    whole_card = {"tencent.com/vcuda-core": "100"}
+    found = card_refusal([whole_card, limits], "a.com")
     assert (why in str(found)) if why else found is None

@@ -5,9 +5,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.extender.wire import filter_answer, priorities, read_asked
+from master.extender.wire import QuestionReader, filter_answer, priorities
 from topo.gangs.extender.verdicts import NodeVerdict
 
+READER = QuestionReader(frozenset({"metax-tech.com/gpu"}), "metax-tech.com", ("model", "pool"))
 ODD = ['"', '","', "\\", '":"', "ä", "\x00", "\u2028", "", "a{}"]
 NAMES = st.sampled_from(["node-1", "node-2", "10.0.0.3", *ODD]) | st.text(max_size=4)
 SCORED = st.dictionaries(NAMES, st.integers(0, 10), max_size=6)
@@ -19,7 +20,7 @@ def test_each_named_node_has_its_score_in_the_order_of_the_question(
     scored: dict[str, int], letters: tuple[str, str]
 ) -> None:
     pod, names = letters
-    asked = read_asked(json.dumps({pod: {}, names: list(scored)}).encode())
+    asked = READER.read(json.dumps({pod: {}, names: list(scored)}).encode())
     keys = ("host", "score") if pod == "pod" else ("Host", "Score")
     answer = json.loads(priorities(asked, [*scored.values()]))
     assert answer == [dict(zip(keys, each, strict=True)) for each in scored.items()]
@@ -32,7 +33,7 @@ def test_each_named_node_has_its_score_in_the_order_of_the_question(
 def test_each_node_that_does_not_pass_has_its_reason(
     nodes: dict[str, str | None], *, is_final: bool
 ) -> None:
-    asked = read_asked(json.dumps({"Pod": {}, "NodeNames": list(nodes)}).encode())
+    asked = READER.read(json.dumps({"Pod": {}, "NodeNames": list(nodes)}).encode())
     failed: dict[str, list[str]] = {}
     for name, why in nodes.items():
         if why is not None:

@@ -14,7 +14,8 @@ from structlog.testing import capture_logs
 from tests.support.waiting import eventually
 from topo.kit.serving.connections import Connections
 from topo.kit.serving.problem import CONTENT_TYPE, problems
-from topo.kit.tasks import Site, Work, background, run, serve, uninterrupted
+from topo.kit.tasks import Site, Work, background, run, serve
+from topo.kit.threads import uninterrupted
 from topo.model.errors import BadInputError, Refusal
 
 

@@ -102,3 +102,30 @@ def mappings(of: Mapping[str, Any], *names: str) -> list[Mapping[str, Any]]:
 def sequence(value: object) -> Sequence[Any]:
     """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else ()
+
+
+def text(value: object) -> str:
+    """Return the value if it is a text, else an empty one.
+
+    What an object says of a name, a uid or a kind may be of any type before its schema is checked.
+    A text can be a key; a list cannot, and one that is nested deep cannot even be shown.
+    """
+    return value if isinstance(value, str) else ""
+
+
+def scalar_text(value: object) -> str:
+    """Return a text as it is and a number as a text; of anything else an empty one.
+
+    For what a custom resource may state either way, such as an amount.
+    """
+    return str(value) if isinstance(value, str | int | float) else ""
+
+
+def texts(value: Mapping[str, object]) -> dict[str, str]:
+    """Return the members that are texts, such as labels; O(members)."""
+    return {name: each for name, each in value.items() if isinstance(each, str)}
+
+
+def type_of(found: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the `apiVersion` and the `kind` of an object, empty where they are no texts."""
+    return text(found.get("apiVersion")), text(found.get("kind"))

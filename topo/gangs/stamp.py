@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from topo.gangs.annotation_keys import POD_INDEX, AnnotationKeys
 from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import JobKind
+from topo.gangs.json_patch import text
 from topo.gangs.terms import shown
 from topo.model.errors import Refusal
 from topo.model.limits import MAX_PODS, MAX_PODS_AHEAD
@@ -96,7 +97,7 @@ def read_stamp(annotations: Mapping[str, object], keys: AnnotationKeys) -> Stamp
             fix = f"leave {keys.pods} and the words beside it to the admission webhook"
             return Refusal(what, f"metadata.annotations[{name}]", fix)
         found.append(number)
-    own = str(annotations.get(keys.own_domains, ""))
+    own = text(annotations.get(keys.own_domains))
     runs = decode_own_domains(own, found[0])
     if runs is None:
         fix = f"leave {keys.pods} and the words beside it to the admission webhook"
@@ -137,7 +138,7 @@ def stamped_rank(
     keys: AnnotationKeys,
 ) -> int | None:
     """Return the rank of a pod with this stamp from its index; None for a pod without one."""
-    kind = kinds.named(str(annotations.get(keys.kind, "")))
+    kind = kinds.named(text(annotations.get(keys.kind)))
     if kind is None:
         index = pod_index(annotations, labels)
         return stamp.rank(index) if index is not None else None

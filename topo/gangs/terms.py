@@ -72,7 +72,12 @@ def read_terms(
 
 
 def shown(value: object) -> str:
-    """Return the start of an annotation's value in quotes, for the text of a refusal."""
+    """Return the start of an annotation's value in quotes, of a list or an object what it is.
+
+    For the text of a refusal.
+    """
+    if isinstance(value, dict | list):
+        return "a list" if isinstance(value, list) else "an object"
     return repr(str(value)[:_SHOWN_CHARS])
 
 

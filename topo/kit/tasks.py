@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Any, TypeVar
@@ -91,20 +91,6 @@ async def _until_cancelled(name: str, work: Work) -> None:
         raise
     _log.critical("background task died", task=name, reason="it returned")
     raise BrokenInvariantError(f"background task {name} returned")
-
-
-async def uninterrupted(work: Awaitable[T]) -> T:
-    """Return the result of work that is awaited to its end, even if the caller is cancelled.
-
-    For work that must end before the caller, or its successor, does the next step.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    finally:
-        while not task.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait({task})
 
 
 async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:

@@ -17,8 +17,9 @@ import atexit
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from typing import Generic, ParamSpec, TypeVar
 
 S = TypeVar("S")
@@ -73,6 +74,20 @@ def shorten_switch_interval() -> None:
 async def off_loop(call: Callable[[], T]) -> T:
     """Return the result of a call that may hang; when cancelled, the call goes on in its thread."""
     return await asyncio.get_running_loop().run_in_executor(DAEMON_THREADS, call)
+
+
+async def uninterrupted(work: Awaitable[T]) -> T:
+    """Return the result of work that is awaited to its end, even if the caller is cancelled.
+
+    For work that must end before the caller, or its successor, does the next step.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    finally:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({task})
 
 
 async def timed_in_thread(call: Callable[[], T]) -> tuple[T, float]:

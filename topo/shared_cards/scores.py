@@ -12,7 +12,7 @@ Example: cards with 30, 60 and 100 cores left. A pod of 50 cores gets the second
 which nodes are ordered.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from topo.shared_cards.cards import NO_CARDS, CardsSnapshot
@@ -22,6 +22,17 @@ from topo.shared_cards.requests import CardRequest
 
 KEPT_REQUESTS = 16
 """Requests whose nodes are kept: jobs are of few shapes. One has some 100 bytes for each node."""
+
+
+def scores_of(orders: Mapping[str, int], names: Sequence[str]) -> Sequence[int]:
+    """Return the score of each named node by these orders: 1 to 10, or 0 without room. O(names)."""
+    found = list(map(orders.get, names))
+    places = sorted(each for each in set(found) if each not in (None, NO_ROOM))
+    last = max(len(places) - 1, 1)
+    scored: dict[int | None, int] = {None: 0, NO_ROOM: 0}
+    for at, order in enumerate(places):
+        scored[order] = MOST_SCORE - (MOST_SCORE - 1) * at // last
+    return list(map(scored.__getitem__, found))
 
 
 @dataclass(slots=True)
@@ -45,14 +56,12 @@ class NodeScores:
         self, request: CardRequest, names: Sequence[str], cards: CardsSnapshot
     ) -> Sequence[int]:
         """Return the score of each named node: 1 to 10 where it can take the pod, else 0."""
+        return scores_of(self.orders(request, cards), names)
+
+    def orders(self, request: CardRequest, cards: CardsSnapshot) -> Mapping[str, int]:
+        """Return by what nodes with cards are ordered for a request, until the next question."""
         self._follow(cards)
-        found = list(map(self._orders(request).get, names))
-        places = sorted(each for each in set(found) if each not in (None, NO_ROOM))
-        last = max(len(places) - 1, 1)
-        scored: dict[int | None, int] = {None: 0, NO_ROOM: 0}
-        for at, order in enumerate(places):
-            scored[order] = MOST_SCORE - (MOST_SCORE - 1) * at // last
-        return list(map(scored.__getitem__, found))
+        return self._orders(request)
 
     def _orders(self, request: CardRequest) -> dict[str, int]:
         """Return the order of each node with cards for a request."""

@@ -41,7 +41,7 @@ from topo.gangs.admission.user_annotations import (
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.job_kind import Relay
 from topo.gangs.job_kinds.templates import JobParts
-from topo.gangs.json_patch import Operation, Path, mapping, sequence
+from topo.gangs.json_patch import Operation, Path, mapping, sequence, text
 from topo.gangs.terms import Way
 from topo.model.errors import Refusal
 
@@ -93,7 +93,7 @@ def _gang_of_relayed(
     job: Mapping[str, Any], parts: JobParts, asked: UserAnnotations, rules: Rules
 ) -> JobGang | Refusal | None:
     """Return the gang that the job will be as far as it says so itself; None for none."""
-    namespace = str(mapping(job.get("metadata")).get("namespace") or "")
+    namespace = text(mapping(job.get("metadata")).get("namespace"))
     gang = gang_of_job(parts, asked, rules, namespace)
     return gang if isinstance(gang, JobGang | Refusal) else None
 
@@ -154,7 +154,7 @@ def _stamped(
     job: Mapping[str, Any], parts: JobParts, asked: UserAnnotations, rules: Rules
 ) -> AdmissionOutcome | Refusal | UnknownTemplate | LeftAlone | None:
     """Return the stamps of a job that asks for groups; None if they are still unknown."""
-    namespace = str(mapping(job.get("metadata")).get("namespace") or "")
+    namespace = text(mapping(job.get("metadata")).get("namespace"))
     gang = _gang(parts, asked, rules, namespace)
     if not isinstance(gang, JobGang):
         return gang

@@ -31,7 +31,16 @@ from topo.gangs.annotation_keys import (
     holders,
 )
 from topo.gangs.job_kinds.templates import JobParts, Template, field_path
-from topo.gangs.json_patch import Operation, entries, mapping, member_at, sequence
+from topo.gangs.json_patch import (
+    Operation,
+    entries,
+    mapping,
+    member_at,
+    scalar_text,
+    sequence,
+    text,
+    type_of,
+)
 from topo.gangs.native import kinds, lowest_tier_for, tier_of_kind
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
@@ -79,7 +88,7 @@ def is_queued(job: Mapping[str, Any], parts: JobParts) -> bool:
 def _owners(job: Mapping[str, Any]) -> set[str]:
     """Return the kinds of the objects that the job is made of."""
     found = sequence(mapping(job.get("metadata")).get("ownerReferences"))
-    return {str(mapping(each).get("kind")) for each in found}
+    return {text(mapping(each).get("kind")) for each in found}
 
 
 def hands_slices(job: Mapping[str, Any], parts: JobParts) -> bool:
@@ -89,7 +98,7 @@ def hands_slices(job: Mapping[str, Any], parts: JobParts) -> bool:
 
 def takes_slices(job: Mapping[str, Any]) -> bool:
     """Return whether the pods of each template of the job are one pod set of Kueue."""
-    return (job.get("apiVersion"), job.get("kind")) in _SLICED
+    return type_of(job) in _SLICED
 
 
 def held(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> tuple[Operation, ...]:
@@ -102,7 +111,7 @@ def held(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> tuple[Operati
     if not rules.holds_jobs or not is_queued(job, parts) or len(name) > MOST_GATE_CHARS:
         return ()
     is_part = not _ADMITTED_ABOVE.isdisjoint(_owners(job))
-    if is_part or (job.get("apiVersion"), job.get("kind")) not in HELD_KINDS:
+    if is_part or type_of(job) not in HELD_KINDS:
         return ()
     annotations = mapping(mapping(job.get("metadata")).get("annotations"))
     names = ",".join(dict.fromkeys([*holders(annotations), name]))
@@ -159,13 +168,13 @@ def replacement_warnings(
     job: Mapping[str, Any], templates: Sequence[Template], slices: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Return why Kueue may split a job that loses pods, for each template of a batch Job."""
-    if SLICE_LEVEL not in slices or (job.get("apiVersion"), job.get("kind")) not in _OF_BATCH_JOBS:
+    if SLICE_LEVEL not in slices or type_of(job) not in _OF_BATCH_JOBS:
         return ()
     policies = ((*each.path[:-1], "podReplacementPolicy") for each in templates)
     found = ((field_path(path), member_at(job, path)) for path in policies)
     why = "Kueue may split the groups of a job that gets new pods while lost ones still end"
     return tuple(
-        f"{where} is {policy or 'TerminatingOrFailed'}: {why}; write Failed"
+        f"{where} is {scalar_text(policy) or 'TerminatingOrFailed'}: {why}; write Failed"
         for where, policy in found
         if policy != "Failed"
     )

@@ -18,7 +18,17 @@ from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import JobKind, PodFacts
 from topo.gangs.job_kinds.plain_pods import PLAIN_PODS, named_gang
 from topo.gangs.job_kinds.templates import pod_gpus
-from topo.gangs.json_patch import Operation, add, entries, mapping, mappings, sequence
+from topo.gangs.json_patch import (
+    Operation,
+    add,
+    entries,
+    mapping,
+    mappings,
+    sequence,
+    text,
+    texts,
+    type_of,
+)
 from topo.gangs.stamp import (
     Stamp,
     pod_index,
@@ -80,7 +90,7 @@ def _plain(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     keys = rules.keys
     metadata, spec = mappings(pod, "metadata", "spec")
     annotations, labels = mappings(metadata, "annotations", "labels")
-    gpus = gpus_of(spec, str(metadata.get("namespace", "")), rules)
+    gpus = gpus_of(spec, text(metadata.get("namespace")), rules)
     if not isinstance(gpus, PodGpus) or not gpus.gpus:
         unknown = AWAITED if isinstance(gpus, UnknownTemplate) else UNCHANGED
         return _left(str(gpus)) if isinstance(gpus, Refusal) else unknown
@@ -116,7 +126,7 @@ def _is_lone(pod: Mapping[str, Any], rules: Rules) -> bool:
 def _lone(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     """Return the outcome for a pod without a group: it is a gang of its own, whoever made it."""
     keys, (metadata, spec) = rules.keys, mappings(pod, "metadata", "spec")
-    gpus = gpus_of(spec, str(metadata.get("namespace", "")), rules)
+    gpus = gpus_of(spec, text(metadata.get("namespace")), rules)
     if not isinstance(gpus, PodGpus) or not gpus.gpus:
         return UNCHANGED
     more = {
@@ -135,7 +145,7 @@ def _lone(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
 def _of_group(pod: Mapping[str, Any], rules: Rules) -> AdmissionOutcome:
     """Return the outcome for a pod whose job is not stamped: its PodGroup may ask for groups."""
     metadata, spec = mappings(pod, "metadata", "spec")
-    name, namespace = group_name(spec), str(metadata.get("namespace", ""))
+    name, namespace = group_name(spec), text(metadata.get("namespace"))
     named = rules.named_group(namespace, name) if name else None
     if not name or (named is not None and rules.keys.size not in named.annotations):
         return UNCHANGED
@@ -230,16 +240,16 @@ def _kind(metadata: Mapping[str, Any], keys: AnnotationKeys) -> JobKind | None:
     annotations, labels = mappings(metadata, "annotations", "labels")
     facts = PodFacts(
         keys=keys,
-        namespace=str(metadata.get("namespace", "")),
-        labels=labels,
-        annotations=annotations,
-        owner_version=str(controller.get("apiVersion", "")),
-        owner_kind=str(controller.get("kind", "")),
-        owner_name=str(controller.get("name", "")),
-        owner_uid=str(controller.get("uid", "")),
+        namespace=text(metadata.get("namespace")),
+        labels=texts(labels),
+        annotations=texts(annotations),
+        owner_version=text(controller.get("apiVersion")),
+        owner_kind=text(controller.get("kind")),
+        owner_name=text(controller.get("name")),
+        owner_uid=text(controller.get("uid")),
     )
     stamped = annotations.get(keys.kind)
-    owner = str(controller.get("apiVersion")), str(controller.get("kind"))
+    owner = type_of(controller)
     if kinds.gang_name(stamped, facts) is None:
         return kinds.job_kind([owner])
     return kinds.kind_of(stamped, owner)

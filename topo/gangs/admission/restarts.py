@@ -36,7 +36,7 @@ from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome,
 from topo.gangs.annotation_keys import KUEUE_WORKLOAD
 from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.job_kinds.templates import Template, field_path
-from topo.gangs.json_patch import mapping, mappings, member_at, sequence
+from topo.gangs.json_patch import mapping, mappings, member_at, sequence, text
 from topo.gangs.machine.gang import GangId, gang_of_owner
 from topo.gangs.stamp import read_number
 from topo.model.errors import Refusal
@@ -90,8 +90,8 @@ def judge_opening(
     if not _is_gated(before) or _is_gated(pod):
         return UNCHANGED
     (metadata,) = mappings(pod, "metadata")
-    workload = str(mapping(metadata.get("annotations")).get(KUEUE_WORKLOAD, ""))
-    is_old = rules.has_old_pods(str(metadata.get("namespace", "")), workload)
+    workload = text(mapping(metadata.get("annotations")).get(KUEUE_WORKLOAD))
+    is_old = rules.has_old_pods(text(metadata.get("namespace")), workload)
     if is_old is None:
         return UNDECIDED
     fix = "Kueue admits this one once they are gone"
@@ -153,9 +153,9 @@ def _denied(what: str, where: str, fix: str) -> AdmissionOutcome:
 def _gang(job: Mapping[str, Any], kind: JobKind) -> GangId:
     if kind.gang_of_job is not None:
         return kind.gang_of_job(job)
-    namespace = str(mapping(job.get("metadata")).get("namespace", ""))
+    namespace = text(mapping(job.get("metadata")).get("namespace"))
     return gang_of_owner(namespace, kind.api_version, kind.kind, _uid(job))
 
 
 def _uid(found: Mapping[str, Any]) -> str:
-    return str(mapping(found.get("metadata")).get("uid", ""))
+    return text(mapping(found.get("metadata")).get("uid"))

@@ -53,7 +53,7 @@ def _stamp(template: Template, keys: AnnotationKeys) -> dict[str, str]:
     """Return what the webhook wrote on a template, with the words that it was asked by."""
     ours = (*keys.asked, *keys.of_stamp, keys.pod_group, keys.topology_key, *OF_SLICES)
     found = template.annotations
-    return {key: str(found[key]) for key in ours if key in found}
+    return {key: each for key in ours if isinstance(each := found.get(key), str)}
 
 
 def _unheeded(

@@ -21,7 +21,7 @@ from topo.gangs.admission.claimed import PodGpus
 from topo.gangs.admission.outcome import NamedGroup, Rules
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.templates import Template
-from topo.gangs.json_patch import Operation, add, mapping, remove
+from topo.gangs.json_patch import Operation, add, mapping, remove, scalar_text, text
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms, read_terms
 from topo.model.errors import Refusal
@@ -41,7 +41,7 @@ def name_group(
     if template is None or not rules.makes_groups or _names_own(template, rules.keys):
         return "", ()
     metadata = mapping(job.get("metadata"))
-    base = str(metadata.get("name") or metadata.get("generateName") or "job").rstrip("-.")
+    base = (text(metadata.get("name")) or text(metadata.get("generateName")) or "job").rstrip("-.")
     name = f"{base[:_MAX_NAME_CHARS]}-{rules.token}"
     path = (*template.path, "spec", _FIELD)
     return name, (add(path, value={"podGroupName": name}),)
@@ -75,7 +75,7 @@ class GroupedPod:
 
 def group_name(spec: Mapping[str, Any]) -> str:
     """Return the name of the PodGroup that a pod is of; empty for none."""
-    return str(mapping(spec.get(_FIELD)).get("podGroupName") or "")
+    return text(mapping(spec.get(_FIELD)).get("podGroupName"))
 
 
 def grouped_pod(
@@ -101,7 +101,9 @@ def grouped_pod(
     offset = tree.offset(name) if tree is not None else 0
     stamp = Stamp(pods, offset, request.pods_per_group)
     asked = {
-        key: str(named.annotations[key]) for key in rules.keys.asked if key in named.annotations
+        key: scalar_text(named.annotations[key])
+        for key in rules.keys.asked
+        if key in named.annotations
     }
     more = {rules.keys.claimed_gpus: str(gpus.claimed)} if gpus.claimed else {}
     more |= {rules.keys.of_composite: tree.root.name} if tree is not None else {}

@@ -13,7 +13,7 @@ from typing import Any
 
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.templates import Template, field_path
-from topo.gangs.json_patch import Path, mapping
+from topo.gangs.json_patch import Path, mapping, scalar_text
 from topo.gangs.terms import shown
 from topo.model.nearest import nearest
 
@@ -51,7 +51,7 @@ def _unread(
     ours |= {keys.hold, keys.gang_name, keys.pod_group, keys.topology_key, keys.of_pod_group}
     for path, metadata in places:
         annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))
-        if str(annotations.get(keys.wait, "")).strip().isdecimal():
+        if scalar_text(annotations.get(keys.wait)).strip().isdecimal():
             value = annotations[keys.wait]
             yield f"{keys.wait} is {shown(value)}, taken as seconds: write the unit, such as 10m"
         for key in labels:

@@ -62,4 +62,7 @@ def of_impossible(names: Sequence[str], why: str) -> NodeVerdict:
 
 def of_others(names: Sequence[str], short: Collection[str]) -> NodeVerdict:
     """Return all nodes but those that are short of GPUs beside what is booked. O(names)."""
-    return NodeVerdict(tuple(filterfalse(short.__contains__, names)), {HELD: tuple(short)})
+    is_short = frozenset(short).__contains__
+    passed = tuple(filterfalse(is_short, names))
+    failed = tuple(filter(is_short, names)) if len(passed) < len(names) else ()
+    return NodeVerdict(passed, {HELD: failed})

@@ -23,7 +23,7 @@ from topo.gangs.annotation_keys import COMPLETION_INDEX
 from topo.gangs.job_kinds.batch_job import index_flaw
 from topo.gangs.job_kinds.job_kind import GangName, JobKind, PodFacts
 from topo.gangs.job_kinds.templates import JobParts, Parts, Template, Wait, count, field_path
-from topo.gangs.json_patch import Path, mapping, mappings, sequence
+from topo.gangs.json_patch import Path, mapping, mappings, scalar_text, sequence, text
 from topo.gangs.machine.gang import GangId, gang_of
 
 NAME = "jobset"
@@ -59,7 +59,7 @@ def _templates(
     before: list[str] = []
     for at, (job, label) in enumerate(zip(jobs, labels, strict=True)):
         path: Path = ("spec", "replicatedJobs", at, "template", "spec")
-        name = str(job.get("name") or at)[:63]
+        name = text(job.get("name"))[:63] or str(at)
         spec = mapping(mapping(job.get("template")).get("spec"))
         of_job = count(spec.get("completions", spec.get("parallelism", 1)))
         waits = _in_order(before) if is_in_order else _depends(job, at)
@@ -93,7 +93,7 @@ def _depends(job: Mapping[str, Any], at: int) -> Wait | None:
         return None
     ends = [each for each in found if each.get("status") == "Complete"]
     return Wait(
-        frozenset(str(each.get("name")) for each in ends or found),
+        frozenset(text(each.get("name")) for each in ends or found),
         until_ended=bool(ends),
         where=field_path(("spec", "replicatedJobs", at, "dependsOn")),
         fix="remove it, or let the first one have no GPUs",
@@ -109,7 +109,7 @@ def _exclusive_label(found: Mapping[str, Any], template: Mapping[str, Any]) -> s
     stated = [each for each in map(_annotations, (template, found)) if _EXCLUSIVE in each]
     if not stated or any(_BY_SELECTOR in each for each in stated):
         return ""
-    return str(stated[0][_EXCLUSIVE])
+    return text(stated[0][_EXCLUSIVE])
 
 
 def _parts(template: Template, label: str) -> Parts:
@@ -131,8 +131,8 @@ def _gang(pod: PodFacts) -> GangName | None:
 
 def _gang_of_job(found: Mapping[str, Any]) -> GangId:
     metadata, status = mappings(found, "metadata", "status")
-    namespace, uid = (str(metadata.get(key, "")) for key in ("namespace", "uid"))
-    return gang_of(NAME, namespace, uid, str(status.get("restarts", 0)))
+    namespace, uid = (text(metadata.get(key)) for key in ("namespace", "uid"))
+    return gang_of(NAME, namespace, uid, scalar_text(status.get("restarts", 0)))
 
 
 JOB_SET = JobKind(

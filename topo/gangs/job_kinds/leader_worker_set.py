@@ -28,7 +28,7 @@ from typing import Any
 
 from topo.gangs.job_kinds.job_kind import GangName, JobKind, PodFacts
 from topo.gangs.job_kinds.templates import JobParts, Parts, Template, Wait, count
-from topo.gangs.json_patch import Path, mapping
+from topo.gangs.json_patch import Path, mapping, text
 from topo.gangs.machine.gang import gang_of
 
 NAME = "leaderworkerset"
@@ -46,7 +46,7 @@ def leader_worker_set(found: Mapping[str, Any]) -> JobParts:
     path: Path = ("spec", "leaderWorkerTemplate")
     leader, worker = mapping(both.get("leaderTemplate")), mapping(both.get("workerTemplate"))
     annotations = mapping(mapping(found.get("metadata")).get("annotations"))
-    label, of_subgroups = (str(annotations.get(key) or "") for key in (_EXCLUSIVE, _OF_SUBGROUPS))
+    label, of_subgroups = (text(annotations.get(key)) for key in (_EXCLUSIVE, _OF_SUBGROUPS))
     late = _waits(spec, label)
     if leader:
         first = Template(path=(*path, "leaderTemplate"), name=_LEADER, pods=1, body=leader)

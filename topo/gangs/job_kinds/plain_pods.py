@@ -20,6 +20,7 @@ from typing import Any
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.job_kinds.job_kind import GangName, JobKind, PodFacts
 from topo.gangs.job_kinds.templates import JobParts
+from topo.gangs.json_patch import text
 from topo.gangs.machine.gang import gang_of
 
 NAME = "pods"
@@ -33,7 +34,7 @@ def named_gang(
     labels: Mapping[str, Any], annotations: Mapping[str, Any], keys: AnnotationKeys
 ) -> str:
     """Return the name of the gang that a plain pod says it is of; empty for none."""
-    return str(annotations.get(keys.gang_name) or labels.get(KUEUE_NAME) or "")
+    return text(annotations.get(keys.gang_name)) or text(labels.get(KUEUE_NAME))
 
 
 def _parts(_pod: Mapping[str, Any]) -> JobParts:

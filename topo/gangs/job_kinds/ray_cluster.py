@@ -18,7 +18,7 @@ from typing import Any
 
 from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.job_kinds.templates import MAX_COUNT, JobParts, Template, count
-from topo.gangs.json_patch import Path, mapping, sequence
+from topo.gangs.json_patch import Path, mapping, sequence, text
 
 MAX_GROUPS = 1000
 """Groups of workers that are read; an object of a megabyte has no more."""
@@ -46,7 +46,7 @@ def _workers(groups: Sequence[Mapping[str, Any]], path: Path) -> Iterator[Templa
         hosts = count(group.get("numOfHosts", 1)) or 1
         yield Template(
             path=(*path, "workerGroupSpecs", at, "template"),
-            name=str(group.get("groupName") or at)[:63],
+            name=text(group.get("groupName"))[:63] or str(at),
             pods=_replicas(group) * hosts,
             body=mapping(group.get("template")),
             pods_of_repeat=hosts,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from topo.gangs.json_patch import Operation, Path, mapping, sequence
+from topo.gangs.json_patch import Operation, Path, mapping, scalar_text, sequence, text
 from topo.model.errors import Refusal
 from topo.model.pod_requests import Container, PodRequests, Resources, requested, unreadable
 
@@ -170,7 +170,7 @@ def _containers(value: object) -> tuple[Container, ...]:
         asked = Resources(
             requests=_quantities(stated.get("requests")), limits=_quantities(stated.get("limits"))
         )
-        policy = str(each.get("restartPolicy", ""))
+        policy = text(each.get("restartPolicy"))
         found.append(Container(resources=asked, restart_policy=policy))
     return tuple(found)
 
@@ -178,4 +178,4 @@ def _containers(value: object) -> tuple[Container, ...]:
 def _quantities(value: object) -> dict[str, str]:
     """Return the quantities as texts, because a custom resource may hold numbers."""
     stated = value if isinstance(value, dict) else {}
-    return {str(name): str(number) for name, number in stated.items()}
+    return {name: scalar_text(number) for name, number in stated.items()}

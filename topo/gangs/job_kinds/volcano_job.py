@@ -10,7 +10,7 @@ from typing import Any
 from topo.gangs.annotation_keys import TASK_INDEX
 from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.job_kinds.templates import JobParts, Template, count
-from topo.gangs.json_patch import add, mapping, sequence
+from topo.gangs.json_patch import add, mapping, sequence, text
 from topo.model.errors import Refusal
 
 MAX_TASKS = 1000
@@ -54,7 +54,7 @@ def _templates(tasks: tuple[Mapping[str, Any], ...]) -> Iterator[Template]:
     for number, task in enumerate(tasks):
         yield Template(
             path=("spec", "tasks", number, "template"),
-            name=str(task.get("name") or number)[:63],
+            name=text(task.get("name"))[:63] or str(number),
             pods=count(task.get("replicas")),
             body=mapping(task.get("template")),
         )
@@ -62,7 +62,7 @@ def _templates(tasks: tuple[Mapping[str, Any], ...]) -> Iterator[Template]:
 
 def _master(spec: Mapping[str, Any]) -> str:
     arguments = sequence(mapping(spec.get("plugins")).get("pytorch"))
-    named = (_MASTER_ARGUMENT.fullmatch(str(each)) for each in arguments)
+    named = (_MASTER_ARGUMENT.fullmatch(text(each)) for each in arguments)
     return next((found[1] for found in named if found), _MASTER)
 
 

@@ -26,10 +26,13 @@ class Bodies:
         """The same of bodies whose timeout has been set and that end at their next turn."""
 
     @asynccontextmanager
-    async def read(self, request: web.Request) -> AsyncIterator[bytes]:
+    async def read(
+        self, request: web.Request, limit_bytes: int | None = None
+    ) -> AsyncIterator[bytes]:
         """Yield the body from `body_bytes`; it counts toward the budget until the block ends.
 
-        Raises the errors of `body_bytes`, and 503 if the body was evicted.
+        `limit_bytes` is `client_max_size` by default. Raises the errors of `body_bytes`, and 503 if
+        the body was evicted.
         """
         size = 0
 
@@ -46,7 +49,7 @@ class Bodies:
             self._coming[coming] = 0
             with suppress(TimeoutError):
                 async with coming:
-                    content = await body_bytes(request, on_bytes)
+                    content = await body_bytes(request, on_bytes, limit_bytes=limit_bytes)
             if self._coming.pop(coming, None) is None:
                 raise self._evicted(request)
             yield content
