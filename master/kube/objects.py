@@ -176,8 +176,12 @@ class NodeObject:
 
 @slim
 class QuotaSpec:
-    """A quota with scopes counts some pods only, such as those of a priority class."""
+    """A quota with scopes counts some pods only, such as those of a priority class.
 
+    `hard` are the limits that its writer wants, before they are in force.
+    """
+
+    hard: dict[str, str] = field(default_factory=dict)
     scopes: tuple[str, ...] = ()
     scope_selector: dict[str, object] | None = None
 

@@ -152,6 +152,10 @@ class CapacityView:
         """The GPUs of all hosts, open or closed, booked or not; O(types)."""
         return self._types.total()
 
+    def gpus_of(self, gpu_type: str) -> int:
+        """Return the GPUs of all hosts of a type, open or closed, booked or not; O(1)."""
+        return self._types[gpu_type]
+
     def gpu_types(self) -> tuple[str, ...]:
         """Return the GPU types of hosts with GPUs, in the policy's order."""
         if self._ordered is None:
