@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from master.admission.admission import Admission
 from master.authentication.cleartext import CleartextSecrets
+from master.booking.ahead import AheadBudget
 from master.cluster import Cluster
 from master.controllers.table import Controllers
 from master.extender.port import ExtenderPort
@@ -30,6 +31,7 @@ class MasterWarnings:
     extender: ExtenderPort | None
     controllers: Controllers
     wiring: WiringCheck | None
+    ahead: AheadBudget
 
     def now(self) -> tuple[WarningDocument, ...]:
         """Return the current warnings with their next steps."""
@@ -38,6 +40,7 @@ class MasterWarnings:
         of_cables = self.wiring.warnings if self.wiring is not None else ()
         of_us = (*self.cleartext.warnings, *self.files.warnings, *of_cables)
         of_jobs = (*self._of_webhook(), *self._of_extender(), *self.controllers.warnings)
+        of_jobs = (*of_jobs, *self.ahead.warnings())
         return (*of_us, *of_cluster, *of_replicas, *of_jobs, *self.objects.warnings())
 
     def _of_extender(self) -> tuple[WarningDocument, ...]:

@@ -9,6 +9,7 @@ from aiohttp import web
 from master.admission.admission import Admission
 from master.authentication.port_tokens import PortTokens
 from master.availability import Availability
+from master.booking.ahead import AheadBudget
 from master.booking.booking_log import BookingLog
 from master.booking.executors import SingleThreadExecutor
 from master.booking.placements import Placements
@@ -82,6 +83,7 @@ class Service:
     replica: Replica
     engine: Engine
     placements: Placements
+    ahead: AheadBudget
     readiness: Readiness
     source_rows: Sequence[SourceRow]
     file_warnings: FileWarnings

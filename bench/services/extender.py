@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 from bench.figure import Figure, at_most, p99
 from bench.processes import LOOPBACK, in_child
 from bench.scale import CannotRunError, Progress, Scale
+from master.booking.ahead import AheadBudget
 from master.booking.metrics import PlacementMetrics
 from master.booking.state import BookingState
 from master.extender.answers import Extender
@@ -171,7 +172,14 @@ def _extender(
     labels = {"a.com/model": "C550", "a.com/pool": "public"}
     known = {("", name): node({"metadata": {"name": name, "labels": labels}}) for name in names}
     nodes = _Listed[NodeObject](NODES, known)
-    plans = ExtenderPlans(pods=pods, nodes=nodes, state=state, keys=_KEYS, is_counted=lambda: True)
+    plans = ExtenderPlans(
+        pods=pods,
+        nodes=nodes,
+        state=state,
+        keys=_KEYS,
+        is_counted=lambda: True,
+        ahead=AheadBudget(state),
+    )
     stated = {"jobs": {"quota": {"C550": 8 * _NODES}, "pool": ["public"]}}
     data = {"metadata": {"name": "quota"}, "data": {QUOTA_KEY: orjson.dumps(stated).decode()}}
     quotas = TypeAdapter(ConfigMapObject).validate_python(data)

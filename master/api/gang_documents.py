@@ -4,15 +4,18 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import NamedTuple
 
 from master.api.placements import inside_document
+from master.booking.ahead import NamespaceAhead
 from topo.gangs.machine.gang import Gang, Member
 from topo.gangs.machine.placement_requests import current_request
 from topo.gangs.status import GangStatus, Transition
 from topo.model.cluster import HYBRID
 from topo.model.ids import GroupPath, NodeName, natural_key
 from topo.model.rest.gangs import (
+    AheadDocument,
     GangDocument,
     GangPodDocument,
     GangSummary,
+    KeeperDocument,
     LossDocument,
     TransitionDocument,
 )
@@ -28,6 +31,7 @@ from topo.placement.capacity.host import Host
 from topo.placement.capacity.other_fabrics import shared_group
 
 HostOf = Callable[[NodeName], Host | None]
+_MOST_KEEPERS = 20
 ReasonsOf = Callable[[NodeName], Iterable[NodeReasonDocument]]
 """Why a node is NotReady, and since when."""
 
@@ -174,6 +178,23 @@ def _shared(paths: list[GroupPath]) -> GroupPath:
     while depth < min(len(first), len(last)) and first[depth] == last[depth]:
         depth += 1
     return GroupPath(first[:depth])
+
+
+def ahead_document(row: NamespaceAhead) -> AheadDocument:
+    """Return what a namespace keeps for pods that are not made yet."""
+    return AheadDocument(
+        namespace=row.namespace,
+        gpu_type=row.gpu_type,
+        gpus=row.gpus,
+        counted=row.counted,
+        limit=row.limit.gpus,
+        source=row.limit.source,
+        for_s=row.for_s,
+        keepers=[
+            KeeperDocument(kind=each.kind, name=each.name, gpus=each.gpus)
+            for each in row.keepers[:_MOST_KEEPERS]
+        ],
+    )
 
 
 def in_turn(summaries: Iterable[GangSummary]) -> list[GangSummary]:

@@ -10,7 +10,13 @@ from aiohttp import web
 from yarl import URL
 
 from master.api.answers import json_response
-from master.api.gang_documents import GangHistory, gang_document, gang_summary, in_turn
+from master.api.gang_documents import (
+    GangHistory,
+    ahead_document,
+    gang_document,
+    gang_summary,
+    in_turn,
+)
 from master.api.requests.reading import Parameter, Query
 from master.controllers.nomination.status.gang_view import GangView
 from master.replicas.peer import NoAnswerError
@@ -47,18 +53,20 @@ _OFF = OffDocument(
 async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
     """Answer with all gangs, those in the queue first; with none, and why, where placing is off."""
     service = request.app[SERVICE]
-    nomination = service.controllers.nomination
-    if nomination is None:
-        return json_response(orjson.dumps(GangsDocument(gangs=[], off=_OFF)))
-    if not service.replica.role.acts:
+    nomination, wanted = service.controllers.nomination, query.get("namespace")
+    if not service.replica.role.acts and (nomination or service.extender):
         return await of_leader(service, _PATH, query)
-    now_s, wanted = service.engine.clock(), query.get("namespace")
+    rows = (row for row in service.ahead.shown() if wanted in {None, row.namespace})
+    ahead = list(map(ahead_document, rows))
+    if nomination is None:
+        return json_response(orjson.dumps(GangsDocument(gangs=[], off=_OFF, ahead=ahead)))
+    now_s = service.engine.clock()
     found = (
         gang_summary(gang, status, now_s, service.engine.reasons)
         for gang, status in nomination.view.all()
         if wanted in {None, gang.namespace} and _has(gang, query.get("pod"))
     )
-    return json_response(orjson.dumps(GangsDocument(gangs=in_turn(found), off=None)))
+    return json_response(orjson.dumps(GangsDocument(gangs=in_turn(found), off=None, ahead=ahead)))
 
 
 async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:

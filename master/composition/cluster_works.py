@@ -48,8 +48,10 @@ _FOLLOWED: Mapping[str, Callable[[Cluster], tuple[Reflector[Any], ...]]] = {
     DEVICE_TAINTS: lambda cluster: (cluster.slices, cluster.taint_rules),
     **{name: partial(_of_topologies, name) for name in FORMATS},
     NODE_FEATURES: lambda cluster: (cluster.node_features,),
-    PROVISIONING: lambda cluster: (cluster.requests, cluster.templates),
-    KUEUE_WORKLOADS: lambda cluster: cluster.of_kueue,
+    PROVISIONING: lambda cluster: (
+        *(cluster.requests, cluster.templates, cluster.workloads, cluster.quotas),
+    ),
+    KUEUE_WORKLOADS: lambda cluster: (*cluster.of_kueue, cluster.quotas),
 }
 """What is followed for a controller alone, where it is switched on."""
 _log = structlog.get_logger(__name__)
@@ -91,6 +93,7 @@ def cluster_works(service: Service) -> Mapping[str, Work]:
         works["volcano-configuration"] = service.admission.reader.run
     if (extender := service.extender) is not None:
         works["kubernetes-gpu-quota"] = extender.config_map.run
+        works[f"kubernetes-{cluster.quotas.name}"] = cluster.quotas.run
         works["extender-plans"] = partial(service.replica.run, extender.plans.run)
     if cluster.device_config is not None:
         works["kubernetes-device-config"] = cluster.device_config.run

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 from master.availability import Availability
+from master.booking.ahead import AheadBudget
 from master.cluster import Cluster
 from master.composition.core import Core
 from master.composition.nomination import NominationConfig, build_nomination
@@ -32,16 +33,18 @@ def cluster_controllers(
     capacity: ClusterCapacity | None,
     *,
     volcano: Configured,
+    ahead: AheadBudget,
 ) -> Controllers:
     """Return the controllers that are switched on and follow the engine; none without Kubernetes.
 
-    `volcano` is what is known of the configuration of Volcano's scheduler.
+    `volcano` is what is known of the configuration of Volcano's scheduler, `ahead` the budget of
+    what is kept for pods that are not there yet.
     """
     if cluster is None:
         return Controllers()
     leaving = LeavingGangs(core.engine.clock)
     cluster.pods.subscribe(leaving.follow)
-    provisioning = build_provisioning(core, cluster, availability, leaving)
+    provisioning = build_provisioning(core, cluster, availability, leaving=leaving, ahead=ahead)
     if capacity is not None and provisioning is not None:
         capacity.hold_of = provisioning.reservations.hold_of
 
@@ -55,6 +58,7 @@ def cluster_controllers(
             volcano=volcano,
             provisioning=provisioning,
             leaving=leaving,
+            ahead=ahead,
         )
 
     view = _view(core, cluster, availability, nomination=nomination, provisioning=provisioning)
@@ -127,6 +131,7 @@ def _nomination(
     volcano: Configured,
     provisioning: ProvisioningParts | None,
     leaving: LeavingGangs,
+    ahead: AheadBudget,
 ) -> Nomination:
     settings = core.settings
     config = NominationConfig(
@@ -144,13 +149,14 @@ def _nomination(
             ),
             devices=cluster.devices,
             is_answered=lambda: (
-                all(each.is_answered for each in cluster.named)
+                all(each.is_answered for each in (cluster.quotas, *cluster.named))
                 and (provisioning is None or provisioning.is_known())
             ),
             reservations=provisioning.reservations if provisioning is not None else None,
         ),
         writer=cluster.gang_writer,
         placements=core.placements,
+        ahead=ahead,
         leaving=leaving,
         is_counted=lambda: availability.may_place,
         uncounted=availability.uncounted,

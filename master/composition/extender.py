@@ -3,6 +3,7 @@
 from aiohttp import web
 
 from master.availability import Availability
+from master.booking.ahead import AheadBudget
 from master.cluster import Cluster
 from master.composition.core import Core
 from master.extender.answers import Extender
@@ -29,8 +30,12 @@ def build_extender(
     availability: Availability,
     *,
     replicas: Replicas | None,
+    ahead: AheadBudget,
 ) -> ExtenderPort | None:
-    """Return the port; None where it is switched off. Raises `BadInputError` for its TLS files."""
+    """Return the port; None where it is switched off. Raises `BadInputError` for its TLS files.
+
+    `ahead`: what namespaces may keep.
+    """
     settings = core.settings
     if settings.extender == "off" or cluster is None or capacity is None:
         return None
@@ -40,7 +45,9 @@ def build_extender(
         nodes=cluster.nodes,
         state=core.placements.state,
         keys=AnnotationKeys(settings.domain),
-        is_counted=lambda: availability.may_place,
+        is_counted=lambda: availability.may_place and cluster.quotas.is_answered,
+        ahead=ahead,
+        server_now=cluster.client.server_clock.now,
         errors=core.object_errors,
     )
     capacity.counted = plans.counted

@@ -7,8 +7,10 @@ from typing import TypeVar
 
 import prometheus_client as prom
 
+from master.booking.ahead import AheadBudget
 from master.booking.placements import Placements
 from master.controllers.leaving_gangs import LeavingGangs
+from master.controllers.nomination.ahead import GangsAhead
 from master.controllers.nomination.capacity_delta import CapacityDelta
 from master.controllers.nomination.cluster_changes import ClusterChanges
 from master.controllers.nomination.controller import Nomination, StatusParts
@@ -65,12 +67,14 @@ class NominationConfig:
     `is_counted`: the groups and what is free in the cluster are known; `uncounted`: what of it is
     not, in words. `label_keys`: the label of each kind of group. `volcano`: how Volcano's scheduler
     is configured. `now` is Unix time; `server_now` is the same by the clock of the API servers,
-    which date the pods. `held`: jobs that have no pods yet. `errors`: the objects set aside.
+    which date the pods. `ahead`: what namespaces may keep for pods that are not there yet. `held`:
+    jobs that have no pods yet. `errors`: the objects set aside.
     """
 
     sources: Sources
     writer: Writer
     placements: Placements
+    ahead: AheadBudget
     leaving: LeavingGangs
     is_counted: Callable[[], bool]
     domain: str
@@ -100,6 +104,7 @@ class _Reading:
     ungated: dict[GangId, str]
     context: GangContext
     reader: GangReader
+    ahead: GangsAhead
 
 
 def build_nomination(config: NominationConfig) -> Nomination:
@@ -118,6 +123,7 @@ def build_nomination(config: NominationConfig) -> Nomination:
         labels=writes.labels,
         debounce=debounce,
         leaving=config.leaving,
+        ahead=reading.ahead,
     )
     config.placements.state.room.on_tight = debounce.wake
     capacity = CapacityDelta(config.placements.state)
@@ -173,12 +179,18 @@ def _reading(config: NominationConfig) -> _Reading:
         volume_nodes=sources.volumes.nodes,
         missing_volume=sources.volumes.missing,
         ended=ended.of,
+        clock=config.clock,
         ungated=ungated,
         reservation=sources.reservations.find if sources.reservations is not None else None,
         ahead_s=config.server_now() - config.clock(),
     )
     reader = GangReader(sources, index, native, context)
     answers.known = reader.known
+    ahead = GangsAhead(
+        config.ahead, pods_of=reader.pods, any_pod=reader.any_pod, holds_of=answers.holds_of
+    )
+    answers.excess = ahead.excess
+    context.beyond_budget, context.booked_until_s = ahead.beyond_budget, ahead.booked_until_s
     return _Reading(
         index=index,
         native=native,
@@ -187,6 +199,7 @@ def _reading(config: NominationConfig) -> _Reading:
         ungated=ungated,
         context=context,
         reader=reader,
+        ahead=ahead,
     )
 
 
@@ -236,10 +249,13 @@ def _status(config: NominationConfig, reading: _Reading, machine: Gangs) -> Stat
             known=reading.reader.known,
             evicts_nobody=lambda: config.volcano.evicts_nobody,
             preempts=config.settings.preempt_s is not None,
-            quota=lambda gang: exhausted_quota(
-                gang,
-                config.placements.state.policy.gpu_resources,
-                config.sources.quotas.objects.values(),
+            quota=lambda gang: (
+                reading.ahead.why(gang.id)
+                or exhausted_quota(
+                    gang,
+                    config.placements.state.policy.gpu_resources,
+                    config.sources.quotas.objects.values(),
+                )
             ),
         ),
         native=NativePolicy(

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from master.availability import Availability
+from master.booking.ahead import AheadBudget
 from master.cluster import Cluster
 from master.composition.core import Core
 from master.controllers.events import PRODUCT
 from master.controllers.leaving_gangs import LeavingGangs
 from master.controllers.names import KUEUE_WORKLOADS, PROVISIONING
 from master.controllers.nomination.status.policy import GangPolicy
+from master.controllers.provisioning.ahead import RequestsAhead
 from master.controllers.provisioning.bookings import RequestBookings
 from master.controllers.provisioning.controller import ProvisioningController
 from master.controllers.provisioning.form import ProvisioningForm, RequestForm
@@ -68,10 +70,19 @@ class ProvisioningParts:
 
 
 def build_provisioning(
-    core: Core, cluster: Cluster, availability: Availability, leaving: LeavingGangs
+    core: Core,
+    cluster: Cluster,
+    availability: Availability,
+    *,
+    leaving: LeavingGangs,
+    ahead: AheadBudget,
 ) -> ProvisioningParts | None:
-    """Return the controllers that are switched on, which follow the cluster; None for none."""
-    build, names = _Building(core, cluster, availability, leaving), core.settings.controllers
+    """Return the controllers that are switched on, which follow the cluster; None for none.
+
+    `ahead`: what namespaces may have booked for pods that do not exist.
+    """
+    build, names = _Building(core, cluster, availability), core.settings.controllers
+    build.leaving, build.ahead = leaving, ahead
     builders = {PROVISIONING: build.requests, KUEUE_WORKLOADS: build.workloads}
     parts = {name: build_one() for name, build_one in builders.items() if name in set(names)}
     if not parts:
@@ -84,11 +95,11 @@ def build_provisioning(
 class _Building:
     """Puts the parts together; their metrics count both kinds of requests."""
 
-    def __init__(
-        self, core: Core, cluster: Cluster, availability: Availability, leaving: LeavingGangs
-    ) -> None:
+    leaving: LeavingGangs
+    ahead: AheadBudget
+
+    def __init__(self, core: Core, cluster: Cluster, availability: Availability) -> None:
         self._core, self._cluster, self._availability = core, cluster, availability
-        self._leaving = leaving
         self._metrics = ProvisioningMetrics(core.registry)
         self._keys = AnnotationKeys(core.settings.domain)
         self._server_now = cluster.client.server_clock.now
@@ -152,6 +163,7 @@ class _Building:
         core, cluster, settings = self._core, self._cluster, self._core.settings
         bookings = RequestBookings(
             core.placements.state,
+            ahead=self.ahead,
             prefix=prefix,
             labels=lambda node: _labels(cluster.nodes, node),
             label_keys=settings.label_keys,
@@ -178,11 +190,13 @@ class _Building:
             metrics=self._metrics,
             errors=core.object_errors,
             kind=ObjectKind.REQUEST if is_awaited else ObjectKind.WORKLOAD,
-            is_counted=lambda: self._availability.may_place,
-            is_leaving=self._leaving.is_any,
+            is_counted=lambda: self._availability.may_place and cluster.quotas.is_answered,
+            is_leaving=self.leaving.is_any,
             server_now=self._server_now,
             clock=core.engine.clock,
         )
+        kind: Literal["request", "workload"] = "request" if is_awaited else "workload"
+        self.ahead.readers[prefix] = RequestsAhead(kind, requests, bookings, controller.consumers)
         reservations = RequestReservations(
             requests, bookings, terms, self._server_now, is_awaited=is_awaited
         )

@@ -8,9 +8,11 @@ from functools import partial
 from master.admission.admission import Admission
 from master.authentication.port_tokens import PortTokens, read_port_tokens
 from master.availability import Availability
+from master.booking.ahead import AheadBudget
 from master.cluster import Cluster
 from master.composition import state
 from master.composition.admission import admission_webhook
+from master.composition.ahead import build_ahead
 from master.composition.api_limits import api_limits
 from master.composition.cluster import build_cluster, cluster_capacity
 from master.composition.controllers import cluster_controllers
@@ -49,6 +51,7 @@ class _Parts:
     admission: Admission | None
     controllers: Controllers
     extender: ExtenderPort | None
+    ahead: AheadBudget
 
 
 def build_service(
@@ -79,6 +82,7 @@ def build_service(
         replica=core.replica,
         engine=core.engine,
         placements=core.placements,
+        ahead=parts.ahead,
         readiness=core.readiness,
         source_rows=core.source_rows,
         file_warnings=core.file_warnings,
@@ -120,14 +124,20 @@ def _parts(core: Core) -> _Parts:
     availability = build_availability(core, replicas, cluster, capacity)
     admission = admission_webhook(core, cluster, availability)
     volcano = admission.reader if admission is not None else NOT_READ
+    ahead = build_ahead(core, cluster)
     return _Parts(
         cluster=cluster,
         capacity=capacity,
         replicas=replicas,
         availability=availability,
         admission=admission,
-        controllers=cluster_controllers(core, cluster, availability, capacity, volcano=volcano),
-        extender=build_extender(core, cluster, capacity, availability, replicas=replicas),
+        controllers=cluster_controllers(
+            core, cluster, availability, capacity, volcano=volcano, ahead=ahead
+        ),
+        extender=build_extender(
+            core, cluster, capacity, availability, replicas=replicas, ahead=ahead
+        ),
+        ahead=ahead,
     )
 
 
@@ -145,6 +155,7 @@ def _warnings(
         extender=parts.extender,
         controllers=parts.controllers,
         wiring=wiring,
+        ahead=parts.ahead,
     )
 
 

@@ -8,14 +8,17 @@ pod is seen waits a moment.
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
-from typing import cast
+from itertools import chain, islice
+from typing import NamedTuple, cast
 
+from master.booking.ahead import AheadBudget
 from master.booking.state import BookingState
+from master.extender.ahead import GroupsAhead
 from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key, NodeObject
@@ -27,9 +30,12 @@ from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.extender.needs import (
     MAX_GROUP_PODS,
+    Absent,
     AskingPod,
     HeldRanks,
     Needs,
+    absent_at,
+    grouped_pods,
     held_ranks,
     needs_of,
     planned_nodes,
@@ -57,6 +63,9 @@ TICK_S = 1.0
 """How often gangs that wait are looked at, changed or not: room may have come."""
 MANY_NAMES = 10_000
 """Names of a question, beyond which they are looked through in a thread: these take some 3 ms."""
+GATHER_S = 2.0
+"""So long after its newest pod a job is waited for that may not keep nodes for all of its ranks:
+then most of them have pods, and it is placed at once. Pods are dated in whole seconds."""
 GANGS_A_TICK = 64
 """Gangs that wait and are placed again in one tick; each takes about a millisecond."""
 
@@ -76,8 +85,23 @@ class NoPlan:
     why: str
 
 
+class _Granted(NamedTuple):
+    """What a gang needs; `lacks` of the ranks that then have nodes have no pod.
+
+    `why`: why it may not have that, or not more.
+    """
+
+    needs: Needs
+    lacks: int
+    why: str
+
+
 class ExtenderPlans:
-    """Groups of pods without gates. `run` books on the master that acts; followers only read."""
+    """Groups of pods without gates. `run` books on the master that acts; followers only read.
+
+    `ahead` says what a namespace may keep for ranks without a pod. `server_now` is Unix time by the
+    clock of the API servers, which date the pods.
+    """
 
     def __init__(
         self,
@@ -87,11 +111,16 @@ class ExtenderPlans:
         state: BookingState,
         keys: AnnotationKeys,
         is_counted: Callable[[], bool],
+        ahead: AheadBudget,
+        server_now: Callable[[], float] = time.time,
         errors: ObjectErrors | None = None,
     ) -> None:
         self._pods, self._nodes, self._state, self._keys = pods, nodes, state, keys
-        self._is_counted = is_counted
+        self._is_counted, self._server_now = is_counted, server_now
         self._errors = errors or ObjectErrors()
+        self._ahead = GroupsAhead(
+            ahead, pods_of=self._live, held=self._held, ahead_s=server_now() - state.clock()
+        )
         self._gangs: Grouped[GangId, None] = Grouped()
         self._marked: dict[GangId, None] = {}
         self._waiting: dict[GangId, None] = {}
@@ -209,6 +238,7 @@ class ExtenderPlans:
         loop = asyncio.get_running_loop()
         tick_s = loop.time() + TICK_S
         self._acts = True
+        self._ahead.ahead_s = self._server_now() - self._state.clock()
         self._mark_all()
         while True:
             with suppress(TimeoutError):
@@ -239,20 +269,20 @@ class ExtenderPlans:
         """Make the holds of a gang those that its pods need."""
         live = self._live(gang_id)
         request = self._request(live) if _has_ranks(live) else None
-        holds = dict(self._held(gang_id))
+        holds, ahead_gpus = dict(self._held(gang_id)), 0
         why = request if isinstance(request, str) else ""
         if isinstance(request, Request):
-            needs = needs_of(
-                [AskingPod(rank=pod.rank, node=pod.node) for pod in live],
-                holds,
-                self._unusable(holds),
-                group_pods=request.pods_per_group,
-                pods_total=_stated_pods(live),
-            )
-            self._release(needs.ended)
-            why = self._hold(gang_id, live, request, needs) if needs.ranks else ""
+            granted = self._granted(live, request, holds)
+            if granted is None:  # further pods are waited for
+                self._waiting[gang_id] = None
+                return
+            why, ahead_gpus = granted.why, granted.lacks * request.gpus_per_pod
+            self._release(granted.needs.ended)
+            if granted.needs.ranks:
+                why = self._hold(live, request, granted) or why
         elif not live:
             self._release(holds)
+        self._ahead.narrow(gang_id, ahead_gpus)
         if why:
             self._refused[gang_id] = why
         else:
@@ -261,6 +291,45 @@ class ExtenderPlans:
             self._waiting[gang_id] = None
         else:
             self._waiting.pop(gang_id, None)
+
+    def _granted(
+        self, live: list[GangPod], request: Request, holds: Mapping[HoldId, tuple[int, ...]]
+    ) -> _Granted | None:
+        """Return the most that the gang needs and its namespace may keep; None where further pods
+        are waited for first.
+
+        Without a budget for all ranks of the job it is placed group by group. Groups that the
+        budget does not reach have no plan until all of their pods exist. O(pods log groups).
+        """
+        pods = [AskingPod(rank=pod.rank, node=pod.node) for pod in live]
+        size, total = request.pods_per_group, _stated_pods(live)
+        unusable, there = tuple(self._unusable(holds)), {pod.rank for pod in pods}
+
+        def tried(asking: Iterable[AskingPod], absent: Absent) -> _Granted:
+            needs = needs_of(
+                asking, holds, unusable, group_pods=size, pods_total=total, absent=absent
+            )
+            lacks = len(needs.ranks_after(holds) - there)
+            return _Granted(
+                needs, lacks, self._ahead.excess(live, request, lacks) if needs.ranks else ""
+            )
+
+        age_s = self._state.clock() + self._ahead.ahead_s - max(pod.created_s for pod in live)
+        most = absent_at(age_s)
+        found = tried(pods, most)
+        if found.why and most is Absent.OF_JOB:
+            if age_s < GATHER_S:
+                return None
+            found = tried(pods, Absent.OF_GROUPS)
+        if not found.why:
+            return found
+        whole, partial = grouped_pods(pods, holds, group_pods=size, pods_total=total)
+        best, below, above = tried(whole, Absent.OF_GROUPS), 0, len(partial)
+        while above - below > 1:
+            groups = (below + above) // 2
+            more = tried(chain(whole, *partial[:groups]), Absent.OF_GROUPS)
+            best, below, above = (best, below, groups) if more.why else (more, groups, above)
+        return best._replace(why=best.why or found.why)
 
     def _live(self, gang_id: GangId) -> list[GangPod]:
         """Return the pods of a gang that run or will run, by rank."""
@@ -305,8 +374,9 @@ class ExtenderPlans:
             if isinstance(hold, Hold) and unusable_nodes(self._state.capacity, hold):
                 yield hold_id
 
-    def _hold(self, gang_id: GangId, live: list[GangPod], request: Request, needs: Needs) -> str:
+    def _hold(self, live: list[GangPod], request: Request, granted: _Granted) -> str:
         """Place the needed ranks and hold their nodes; return why not, empty where it is done."""
+        gang_id, needs = live[0].gang_id, granted.needs
         kept = {pod.rank: pod.node for pod in live if pod.node is not None}
         for hold_id, ranks in self._held(gang_id).items():
             hold = self._state.find_hold(hold_id)
@@ -327,7 +397,12 @@ class ExtenderPlans:
         found = answer_place(self._state.capacity, asked, needs.replaced, room=room)
         if isinstance(found, Refused):
             return found.text
-        return self._book(gang_id, request.pods_per_group, asked, found)
+        if excess := self._ahead.excess(live, request, granted.lacks, found.gpu_type):
+            return excess
+        why = self._book(gang_id, request.pods_per_group, asked, found)
+        if not why:
+            self._ahead.grant(live, request, granted.lacks, found.gpu_type)
+        return why
 
     def _book(self, gang_id: GangId, size: int, asked: Place, found: Placed) -> str:
         """Hold what was found, a hold for each group, in place of the replaced ones."""

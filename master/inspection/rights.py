@@ -102,6 +102,8 @@ _READ_FOR_GANGS = (
     *(POD_GROUPS, QUEUES, QUOTAS, CLAIMS, VOLUMES, STORAGE_CLASSES),
     *(RESOURCE_SLICES, DEVICE_CLASSES, CLAIM_TEMPLATES, RESOURCE_CLAIMS),
 )
+_KEEPS_AHEAD = (GPU_QUOTA, *names.OF_REQUESTS)
+"""Parts that keep GPUs for pods that are not there, beside nomination."""
 
 RIGHTS = (
     Right(NODES, _FOLLOWED, RightScope.CLUSTER, "capacity"),
@@ -144,6 +146,8 @@ RIGHTS = (
     Right(KAI_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, names.KAI_FORMAT),
     Right(KOORDINATOR_TOPOLOGIES, _OWN_OBJECTS, RightScope.CLUSTER, names.KOORDINATOR_FORMAT),
     Right(NODE_FEATURES, _OWN_OBJECTS, RightScope.OWN, names.NODE_FEATURES),
+    *(Right(QUOTAS, _FOLLOWED, RightScope.CLUSTER, each) for each in _KEEPS_AHEAD),
+    Right(WORKLOADS, _FOLLOWED, RightScope.CLUSTER, names.PROVISIONING),
     Right(PROVISIONING_REQUESTS, _FOLLOWED, RightScope.CLUSTER, names.PROVISIONING),
     Right(_REQUEST_STATUS, ("patch",), RightScope.CLUSTER, names.PROVISIONING),
     Right(POD_TEMPLATES, _FOLLOWED, RightScope.CLUSTER, names.PROVISIONING),

@@ -33,6 +33,11 @@ class BookingSettings(ClusterSettings):
     groups whole."""
     max_holds: Annotated[Count, Chart("topoDiscovery.master.maxHolds")] = 1000
     """Holds that may exist at once, committed ones and one for each waiting gang included."""
+    ahead_share: Annotated[float, Field(ge=0, le=1), Chart("topoDiscovery.master.aheadShare")] = (
+        0.25
+    )
+    """Part of all GPUs of a type that jobs of one namespace may keep for pods that are not made
+    yet, where no ResourceQuota bounds its GPUs; 1: no limit, 0: none without a quota."""
     booking_log: Path | None = None
     """File that records holds, pods and nodes as they change, for `topo sim replay`."""
     gpu_resources: Annotated[CommaList, Chart("topoDiscovery.master.gpuResources")] = ()

@@ -3,6 +3,8 @@
 It binds on an API server; what a master makes of it comes back by the master's own watch.
 """
 
+import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,6 +15,7 @@ from typing import Any
 
 from aiohttp import ClientSession, TCPConnector
 
+from master.kube.schema.timestamps import timestamp
 from tests.kube.fake_server import FakeServer
 from tests.kube.plain import kubeconfig
 from tests.master.world import Master, running
@@ -95,6 +98,8 @@ class Scheduler:
     server: FakeServer
     pods: dict[str, dict[str, Any]] = field(default_factory=dict)
     made: int = 0
+    began_s: float = field(default_factory=lambda: time.time() - asyncio.get_running_loop().time())
+    """The servers' Unix time when the loop's was 0."""
 
     async def nodes_come(self) -> None:
         for name in NODES:
@@ -119,7 +124,8 @@ class Scheduler:
         self, gpus: int, job: str, rank: int, group: int, more: Mapping[str, str]
     ) -> dict[str, Any]:
         self.made += 1
-        metadata: dict[str, Any] = {"uid": f"uid-{self.made}"}
+        created = timestamp(self.began_s + asyncio.get_running_loop().time())
+        metadata: dict[str, Any] = {"uid": f"uid-{self.made}", "creationTimestamp": created}
         if job:
             owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-of-{job}"}
             metadata["ownerReferences"] = [{**owner, "controller": True}]

@@ -126,7 +126,7 @@ async def test_the_size_that_a_template_states_places_the_whole_job_at_once(
         "metax-tech.com/gang-rank-offset": "0",
         "metax-tech.com/gang-pods-per-group": "2",
     }
-    async with asked(server, tmp_path) as asking:
+    async with asked(server, tmp_path, "--ahead-share=1") as asking:
         await scheduler.pod_comes("train-0", 8, job="train", rank=0, group=16, **stamp)
         await scheduler.schedule(asking, "train-0")
         await asyncio.sleep(1)

@@ -75,7 +75,7 @@ class Cluster:
             return
         summaries = [gang_summary(*each, 130.0, lambda _: ()) for each in self.told]
         if not wanted:
-            body = orjson.dumps(GangsDocument(gangs=in_turn(summaries), off=None))
+            body = orjson.dumps(GangsDocument(gangs=in_turn(summaries), off=None, ahead=[]))
         else:
             index = next(at for at, (each, _) in enumerate(self.told) if each.id == wanted)
             found, where = self.told[index]

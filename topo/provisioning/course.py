@@ -73,7 +73,8 @@ class ProvisioningRequest:
 
     `pod_sets` are the names of PodTemplates in its namespace, each with a number of pods. `details`
     are those that were written when its capacity was booked; an object that has no room for them
-    names the booking, `named_hold`. `created_s` is Unix time. `is_gated`: it waits to be let go,
+    names the booking, `named_hold`. `workload` is the Workload of Kueue that it is of, empty for
+    none. `created_s` is Unix time. `is_gated`: it waits to be let go,
     and nothing is written on it before its capacity is booked. `is_let_go`: its pods may come at
     any time, and what is booked stays theirs until it ends by itself.
     """
@@ -88,6 +89,7 @@ class ProvisioningRequest:
     conditions: tuple[RequestCondition, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
     named_hold: str = ""
+    workload: str = ""
     is_gated: bool = False
     is_let_go: bool = False
     is_leaving: bool = False

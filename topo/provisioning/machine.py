@@ -326,7 +326,14 @@ class Provisioning:
         elif isinstance(asked, Terms) and not self._unfenced:
             self._put(replace(record, is_booking=True), is_settled=True)
             hold_s = request.times.booking_s + SLACK_S
-            yield Book(request.uid, request.full_name, asked, hold_s, is_free=request.is_gated)
+            yield Book(
+                request.uid,
+                request.full_name,
+                asked,
+                hold_s,
+                is_free=request.is_gated,
+                workload=request.workload,
+            )
 
     def _say_why(
         self, record: RequestRecord, text: str, said: str, now_s: float

@@ -107,7 +107,8 @@ Event = (
 class Book:
     """Find whole groups for a request and book them for `hold_s` seconds.
 
-    `name` is its namespace and name. `is_free`: nobody's quota bounds how many may ask.
+    `name` is its namespace and name, `workload` the Workload of Kueue that it is of. `is_free`:
+    nobody's quota bounds how many may ask.
     """
 
     uid: RequestUid
@@ -115,6 +116,12 @@ class Book:
     terms: Terms
     hold_s: float
     is_free: bool = False
+    workload: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the request."""
+        return self.name.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,10 +42,14 @@ class TemplatePods:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is to be booked: `takes` is the most that a pod takes of its node beside GPUs."""
+    """What is to be booked: `takes` is the most that a pod takes of its node beside GPUs.
+
+    `resource` is that in which the pods ask for GPUs.
+    """
 
     request: Request
     takes: Amounts = ()
+    resource: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,7 @@ def _request(
         is_gated=is_gated,
         is_let_go=is_let_go,
         named_hold=named_hold,
+        workload=workload.name,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from master.controllers.leaving_gangs import LeavingGangs
+from master.controllers.nomination.ahead import GangsAhead
 from master.controllers.nomination.debounce import Debounce
 from master.controllers.nomination.gang_reader import GangReader
 from master.controllers.nomination.index import GangIndex
@@ -12,7 +13,7 @@ from master.controllers.nomination.queues.usage import QueueCounts
 from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.writing.inflight import InflightWrites
 from master.controllers.nomination.writing.node_labels import NodeLabels
-from master.kube.gang_pod import ClusterPod, GangPod
+from master.kube.gang_pod import ClusterPod
 from master.kube.objects import KubeObject, NodeObject
 from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.volumes import VolumeObject
@@ -33,6 +34,7 @@ class ClusterChanges:
     labels: NodeLabels
     debounce: Debounce
     leaving: LeavingGangs
+    ahead: GangsAhead
     _queue_moved: bool = field(default=False, init=False)
     """Whether pods changed what a queue has left."""
 
@@ -86,15 +88,15 @@ class ClusterChanges:
                 if gang.awaits:
                     self.mark(gang_id)
 
-    def mark_unsettled(self) -> None:
+    def mark_unsettled(self, now_s: float) -> None:
         """Mark the gangs that start after a while with the pods that they have by then, and those
-        for whose further pods places are kept for a while.
+        whose places for further pods are kept no longer, or may be kept from now on.
         """
         for gang_id, gang in self.reader.known.items():
-            starts_later = gang.is_elastic and len(gang.members) < gang.request.pods
-            is_kept = any(member.is_expected for member in gang.members[-1:])
-            if starts_later or (is_kept and self._is_one_by_one(gang_id)):
+            if gang.is_elastic and len(gang.members) < gang.request.pods:
                 self.mark(gang_id)
+        for gang_id in self.ahead.due(now_s):
+            self.mark(gang_id)
 
     def take(self) -> Iterator[GangId]:
         """Yield and unmark the marked gangs; a gang with pending writes or pods stays marked.
@@ -108,11 +110,6 @@ class ClusterChanges:
                 self.index.mark(gang_id)
             else:
                 yield gang_id
-
-    def _is_one_by_one(self, gang_id: GangId) -> bool:
-        key = next(iter(self.index.pods(gang_id)), None)
-        pod = self.sources.pods.objects.get(key) if key is not None else None
-        return isinstance(pod, GangPod) and pod.is_one_by_one
 
     def _has_nothing(self, gang_id: GangId) -> bool:
         """Return whether no pod of the gang has a place, nor a booking to take; O(pods)."""

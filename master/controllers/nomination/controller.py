@@ -191,7 +191,7 @@ class Nomination:
         """Run the work that is due once a second."""
         self.metrics.pods_slipped.inc(self.status.bypassed_webhook.report(self.now()))
         self.changes.mark_waiting_for_queues()
-        self.changes.mark_unsettled()
+        self.changes.mark_unsettled(self.clock())
         self.status.native.report()
         self.status.writer.flush(self.now())
 
@@ -252,7 +252,8 @@ class Nomination:
         """Forget a gang without pods; return the event for the machine."""
         self.reader.known.pop(gang_id, None)
         self.ungated.pop(gang_id, None)
-        for part in (self.changes.inflight, self.status.store, self.status.writer):
+        changes, status = self.changes, self.status
+        for part in (changes.inflight, changes.ahead, status.store, status.writer):
             part.forget(gang_id)
         self.changes.queues.release(gang_id)
         labelled = self.changes.index.superfluous_labels(gang_id)

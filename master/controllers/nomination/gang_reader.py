@@ -41,6 +41,12 @@ class GangReader:
         """Return the pods of a gang by uid, in their newest versions."""
         return {PodUid(pod.metadata.uid): pod for pod in self.pods(gang_id)}
 
+    def any_pod(self, gang_id: GangId) -> GangPod | None:
+        """Return a pod of a gang; None if it has none. O(1)."""
+        key = self._index.any_pod(gang_id)
+        found = self._sources.pods.objects.get(key) if key is not None else None
+        return found if isinstance(found, GangPod) else None
+
     def gated_pods(self, gang_id: GangId) -> list[GangPod]:
         """Return the pods of a gang that have our gate, by rank."""
         gated = (pod for pod in self.pods(gang_id) if pod.gated)

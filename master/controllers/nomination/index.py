@@ -44,6 +44,10 @@ class GangIndex:
         """
         return tuple(self._pods.get(gang_id, ()))
 
+    def any_pod(self, gang_id: GangId) -> Key | None:
+        """Return the key of one pod of a gang; None if it has none. O(1)."""
+        return next(iter(self._pods.get(gang_id, ())), None)
+
     def labelled(self, gang_id: GangId) -> Mapping[NodeName, Selection]:
         """Return the nodes with the gang's label, and its value there."""
         return dict(self._nodes.get(gang_id, {}))

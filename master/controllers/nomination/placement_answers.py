@@ -19,7 +19,7 @@ from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.hold_claims import gang_key, gang_of_hold
 from topo.gangs.machine.events import Checked, Planned, Refused
-from topo.gangs.machine.gang import Gang, GangId
+from topo.gangs.machine.gang import Gang, GangId, Member
 from topo.gangs.machine.instructions import Check, Occupied, Place
 from topo.model.ids import Kind, NodeName
 from topo.model.words import counted, listed
@@ -30,6 +30,8 @@ from topo.placement.capacity.pod_room import PodRoom
 from topo.placement.job.request import Kin, Request
 
 Links = Callable[[NodeName, int], float]
+Excess = Callable[[GangId, Iterable[Member], int, Iterable[HoldId]], Callable[[str], str]]
+"""Returns what says why members, of so many GPUs, may not be held in place of these holds."""
 OccupiedBy = Callable[[Kin, GangId], Iterable[Occupied]]
 """Where the pods of a kin are, but for those of one gang."""
 HOLD_S = 3600.0
@@ -57,6 +59,8 @@ class PlacementAnswers:
         """The version of the bookings of which `_holds` is."""
         self.occupied: OccupiedBy = _nowhere
         """Returns where the pods of a kin are."""
+        self.excess: Excess = _no_excess
+        """Returns why the namespace of a gang may not keep places for pods that are not there."""
         self.known: Mapping[GangId, Gang] = {}
         """The gangs as read last: what the pods of their holds take beside GPUs."""
 
@@ -94,6 +98,9 @@ class PlacementAnswers:
         `evictable` is called if pods of lower priority may be evicted for the gang.
         """
         capacity = self._state.capacity
+        # A hold that was made since the gang was read is replaced like those before it.
+        own = dict.fromkeys((*asked.replaced, *self.holds_of(asked.id)))
+        asked = replace(asked, replaced=tuple(own))
         if asked.request.kins:
             kept, there = self._kept_from(asked), self._occupied(asked.id, asked.request)
             asked = replace(asked, occupied=tuple(there), without=kept)
@@ -103,6 +110,8 @@ class PlacementAnswers:
         found = self._where_booked(asked, owners, room) or answer_place(
             capacity, asked, owners, evictable, room=room, worth=self._worth(asked)
         )
+        if isinstance(found, Placed) and not found.evicted:
+            found = self._within_budget(asked, found, owners, room)
         if isinstance(found, Refused):
             return found
         held = (
@@ -126,6 +135,24 @@ class PlacementAnswers:
             inside=found.inside(capacity),
             evicts=_describe(found.evicted),
         )
+
+    def _within_budget(
+        self, asked: Place, found: Placed, owners: Sequence[str], room: PodRoom | None
+    ) -> Placed | Refused:
+        """Return places that the gang's namespace may keep, of another type of GPUs if need be."""
+        held = (*asked.wanted, *(member for member, _ in asked.held))
+        excess = self.excess(asked.id, held, asked.request.gpus_per_pod, asked.replaced)
+        if not (why := excess(found.gpu_type)):
+            return found
+        capacity = self._state.capacity
+        for gpu_type in capacity.types_for(asked.request.eligible):
+            if gpu_type == found.gpu_type or excess(gpu_type):
+                continue
+            of_type = replace(asked, request=asked.request.on_type(gpu_type))
+            other = answer_place(capacity, of_type, owners, room=room)
+            if isinstance(other, Placed):
+                return other
+        return Refused(id=asked.id, ask=asked.ask, text=why, shortfall={})
 
     def _room(self, asked: Place) -> PodRoom:
         return PodRoom(
@@ -258,6 +285,12 @@ class PlacementAnswers:
             return change
         assert isinstance(change, HoldChange), "it was reserved"  # noqa: S101 - for the checker
         return change.hold.id
+
+
+def _no_excess(
+    _gang: GangId, _members: Iterable[Member], _gpus: int, _own: Iterable[HoldId]
+) -> Callable[[str], str]:
+    return lambda _gpu_type: ""
 
 
 def _nowhere(_kin: Kin, _but: GangId) -> tuple[Occupied, ...]:

@@ -8,20 +8,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 
+from master.booking.ahead import AheadBudget
 from master.booking.state import BookingState
 from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
+from topo.gangs.machine.events import Refused
 from topo.gangs.machine.gang import GangId, Member, PodUid
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import Kind, NodeName
 from topo.model.limits import MAX_KEY_CHARS, REQUEST_KEYS
 from topo.model.words import counted
+from topo.placement.booking.ahead import AheadRequest
 from topo.placement.booking.confirm import confirm_groups
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased
 from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRefused, HoldRequest, shortage
 from topo.placement.capacity.other_fabrics import in_words, shared_group
 from topo.placement.capacity.pod_room import PodRoom
 from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request
 from topo.provisioning.course import RequestUid
 from topo.provisioning.messages import Book, Held, NoRoom, Rebook
 from topo.provisioning.record import (
@@ -39,13 +43,15 @@ from topo.provisioning.terms import Terms
 class RequestBookings:
     """Books whole groups for requests on the capacity of one master.
 
-    `labels` returns the labels of a node, `label_keys` are those of groups: what pods may select.
-    `server_now` is Unix time by the clock of the API servers. Keys of these holds begin with
-    `prefix`; the uid and the name of the request follow.
+    `ahead` says what namespaces may have booked for pods that do not exist. `labels` returns the
+    labels of a node, `label_keys` are those of groups: what pods may select. `server_now` is Unix
+    time by the clock of the API servers. Keys of these holds begin with `prefix`; the uid and the
+    name of the request follow.
     """
 
     state: BookingState
     _: KW_ONLY
+    ahead: AheadBudget
     prefix: str = REQUEST_KEYS
     labels: Callable[[NodeName], Mapping[str, str]]
     label_keys: Mapping[Kind, str]
@@ -64,9 +70,11 @@ class RequestBookings:
     def holds(self) -> Mapping[RequestUid, Hold]:
         """Return the hold of each request that has one; O(holds) after a change, else O(1)."""
         if self._version != self.state.bookings.version:
-            found = ((self._request_of(hold), hold) for hold in self.state.bookings)
+            found = ((self.request_of(hold), hold) for hold in self.state.bookings)
             self._holds = {uid: hold for uid, hold in found if uid is not None}
-            self._by_namespace = Counter(map(_namespace_of, self._holds.values()))
+            self._by_namespace = Counter(
+                self.full_name_of(hold)[0] for hold in self._holds.values()
+            )
             self._version = self.state.bookings.version
         return self._holds
 
@@ -126,17 +134,19 @@ class RequestBookings:
             self._refused, self._refused_at = {}, at
         if (known := self._refused.get(asked.terms)) is not None:
             return replace(known, uid=asked.uid)
-        members = tuple(_member(asked.uid, rank) for rank in range(request.pods))
-        takes, gpus = asked.terms.takes, request.gpus_per_pod
-        room = PodRoom(self.state.room, takes, gpus)
-        place = Place(
-            id=GangId(asked.uid), ask=0, request=request, wanted=members, takes=takes, reserve=False
-        )
-        found = answer_place(self.state.capacity, place, (), room=room)
+        found = self._place(asked, request)
         if not isinstance(found, Placed):
             refused = NoRoom(asked.uid, found.text, found.never)
             self._refused[asked.terms] = refused
             return refused
+        excess = self._excess(asked)
+        if why := excess(found.gpu_type):
+            others = self.state.capacity.types_for(request.eligible)
+            tried = (self._place(asked, request.on_type(e)) for e in others if not excess(e))
+            other = next((each for each in tried if isinstance(each, Placed)), None)
+            if other is None:
+                return NoRoom(asked.uid, why)
+            found = other
         return self._hold(
             asked.uid,
             HoldAsked(
@@ -148,6 +158,29 @@ class RequestBookings:
                 groups=found.groups,
             ),
         )
+
+    def _place(self, asked: Book, request: Request) -> Placed | Refused:
+        members = tuple(_member(asked.uid, rank) for rank in range(request.pods))
+        takes, gpus = asked.terms.takes, request.gpus_per_pod
+        room = PodRoom(self.state.room, takes, gpus)
+        place = Place(
+            id=GangId(asked.uid), ask=0, request=request, wanted=members, takes=takes, reserve=False
+        )
+        return answer_place(self.state.capacity, place, (), room=room)
+
+    def _excess(self, asked: Book) -> Callable[[str], str]:
+        """Return what says why the namespace may not have these GPUs booked, of a type."""
+        request = asked.terms.request
+        ahead = AheadRequest(
+            id=asked.uid,
+            namespace=asked.namespace,
+            gpus=request.pods * request.gpus_per_pod,
+            gpu_type="",
+            pods=request.pods,
+            resource=asked.terms.resource,
+            workload=asked.workload,
+        )
+        return lambda gpu_type: self.ahead.excess(replace(ahead, gpu_type=gpu_type))
 
     def _beyond_share(self, name: str) -> str:
         """Return why no more is booked for a namespace without quota; empty where it may be."""
@@ -182,7 +215,13 @@ class RequestBookings:
             return NoRoom(uid, "the names of its nodes are too long for the request", never=True)
         return held
 
-    def _request_of(self, hold: Hold) -> RequestUid | None:
+    def full_name_of(self, hold: Hold) -> tuple[str, str]:
+        """Return the namespace and the name of the request of a hold; a long name is cut off."""
+        _, _, full_name = (hold.wish.key or "").split("/", 2)
+        namespace, _, name = full_name.partition("/")
+        return namespace, name
+
+    def request_of(self, hold: Hold) -> RequestUid | None:
         """Return the request that a hold was made for; None for a hold of another client."""
         key = hold.wish.key or ""
         return RequestUid(key.split("/")[1]) if key.startswith(self.prefix) else None
@@ -242,11 +281,6 @@ jobs in one queue must not take the holds of all others, nor those of gangs."""
 
 def _new_hold() -> HoldId:
     return HoldId(f"hold-{secrets.token_hex(6)}")
-
-
-def _namespace_of(hold: Hold) -> str:
-    _, _, name = (hold.wish.key or "").split("/", 2)
-    return name.partition("/")[0]
 
 
 def _pods_of(hold: Hold) -> list[Pods]:

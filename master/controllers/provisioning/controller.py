@@ -141,6 +141,11 @@ class ProvisioningController:
     def _events_manager(self) -> str:
         return f"{self.form.manager}-events"
 
+    def consumers(self, key: Key) -> list[ClusterPod]:
+        """Return the pods that consume a request; O(these)."""
+        found = (self.pods.objects.get(each) for each in self._consumers.values(key))
+        return [pod for pod in found if pod is not None]
+
     def on_forest(self, _snapshot: Snapshot) -> None:
         """Do nothing: what a forest means for bookings shows in the capacity."""
 
@@ -285,12 +290,11 @@ class ProvisioningController:
 
     def _has_pods(self, key: Key) -> bool:
         """Return whether pods that consume a request have nodes, or places that are theirs."""
-        found = (self.pods.objects.get(each) for each in self._consumers.values(key))
         return any(
             pod.node is not None
             or (isinstance(pod, GangPod) and pod.note is not None and pod.note.is_booked)
-            for pod in found
-            if pod is not None and not pod.finished
+            for pod in self.consumers(key)
+            if not pod.finished
         )
 
     # What is to be done

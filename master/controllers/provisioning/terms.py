@@ -60,7 +60,9 @@ class TermsReader:
         found_nodes = with_eligibility(asked, wants, self.nodes, "", known=eligible)
         cards = (*self.policy.gpu_resources, *self.policy.shared_resources)
         takes = (others_requested(template.spec, cards) for template, _ in using)
-        return Terms(found_nodes, most_of(takes))
+        amounts = [requested(template.spec, self.policy.gpu_resources) for template, _ in using]
+        resource = next((name for each in amounts for name, gpus in each.items() if gpus), "")
+        return Terms(found_nodes, most_of(takes), resource)
 
     def _wants(self, using: Iterable[tuple[KnownTemplate, TemplatePods]]) -> Iterator[NodeWants]:
         """Yield what each pod requires of its node, by rank."""

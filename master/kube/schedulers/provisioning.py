@@ -7,7 +7,7 @@ the kind is there where somebody installed its definition, as Kueue asks for it.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from master.kube.objects import Metadata, ObjectIdentity, PodSpec, Resource
+from master.kube.objects import Metadata, ObjectIdentity, OwnerReference, PodSpec, Resource
 from master.kube.schema.slim import slim
 from master.kube.schema.timestamps import unix_s
 from topo.placement.job.request import Toleration
@@ -98,8 +98,15 @@ def known_request(found: ProvisioningObject) -> KnownRequest:
         ),
         details=tuple(sorted(status.provisioning_class_details.items())),
         is_leaving=metadata.deletion_timestamp is not None,
+        workload=next((each.name for each in metadata.owner_references if _is_workload(each)), ""),
     )
     return KnownRequest(metadata.identity, spec.provisioning_class_name, value)
+
+
+def _is_workload(owner: OwnerReference) -> bool:
+    """Return whether a request is made by Kueue, for the check of that Workload."""
+    is_of_kueue = owner.api_version.partition("/")[0] == "kueue.x-k8s.io"
+    return owner.controller and is_of_kueue and owner.kind == "Workload"
 
 
 @slim

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import random
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any, Literal
 
 import prometheus_client as prom
 
+from master.booking.ahead import AheadBudget
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.composition.nomination import NominationConfig, build_nomination
@@ -21,6 +23,7 @@ from master.kube.client import Call, Caller
 from master.kube.gang_pod import ended_pod
 from master.kube.objects import NODES, PODS, QUOTAS, parsed
 from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
+from master.kube.schedulers.gpu_quotas import gpu_quota
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
 from master.kube.volumes import CLAIMS, STORAGE_CLASSES, VOLUMES
@@ -225,6 +228,7 @@ class Leader:
     registry: prom.CollectorRegistry
     pods: Any
     """The store of pods."""
+    ahead: AheadBudget
 
     @property
     def holds(self) -> int:
@@ -242,6 +246,7 @@ class Following:
     writer: Writer
     registry: prom.CollectorRegistry
     capacity: ClusterCapacity
+    ahead: AheadBudget
 
 
 @asynccontextmanager
@@ -257,6 +262,8 @@ async def leading(
     leads: bool = True,
     settings: GangSettings = GangSettings(),  # noqa: B008 - frozen
     reservations: Callable[[Following], Reservations] | None = None,
+    ahead_share: float = 1.0,
+    server_now: Callable[[], float] = time.time,
 ) -> AsyncIterator[Leader]:
     """A master that leads until the block ends, or follows, with the holds that one before kept.
 
@@ -290,14 +297,20 @@ async def leading(
     writer.follow(pods)
     leaving = LeavingGangs(loop.time)
     pods.subscribe(leaving.follow)
-    following = Following(placements, nodes, pods, writer, registry, capacity)
+    quotas: Any = ModelStore(api, QUOTAS, delay_s=0.02)
+    ahead = AheadBudget(
+        placements.state,
+        ahead_share,
+        lambda namespace, of: gpu_quota(quotas.objects.values(), namespace, of),
+    )
+    following = Following(placements, nodes, pods, writer, registry, capacity, ahead)
     config = NominationConfig(
         sources=Sources(
             nodes=nodes,
             pods=pods,
             pod_groups=ModelStore(api, POD_GROUPS, delay_s=0.02, synced=in_volcano),
             queues=ModelStore(api, QUEUES, delay_s=0.02, synced=in_volcano),
-            quotas=ModelStore(api, QUOTAS, delay_s=0.02),
+            quotas=quotas,
             ended_pods=ended,
             scheduling_groups=ModelStore(api, SCHEDULING_GROUPS, delay_s=0.02, synced=False),
             composite_groups=ModelStore(api, COMPOSITE_GROUPS, delay_s=0.02, synced=False),
@@ -312,6 +325,7 @@ async def leading(
         ),
         writer=writer,
         placements=placements,
+        ahead=ahead,
         leaving=leaving,
         is_counted=is_counted or capacity.settled.is_set,
         domain="metax-tech.com",
@@ -321,13 +335,14 @@ async def leading(
         reporter=Reporter("topo-master", "topo-master-0"),
         registry=registry,
         clock=loop.time,
+        server_now=server_now,
         uncounted=uncounted,
     )
     nomination = build_nomination(config)
     works = (capacity.run, writer.run, *([nomination.run] if leads else []))
     tasks = [asyncio.ensure_future(work()) for work in works]
     try:
-        yield Leader(placements, nomination, writer, registry, pods)
+        yield Leader(placements, nomination, writer, registry, pods, ahead)
         assert not [task for task in tasks if task.done()], "a work ended"
     finally:
         for task in tasks:

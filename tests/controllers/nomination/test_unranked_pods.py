@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from master.controllers.nomination.gangs.builder import build_gang
-from master.controllers.nomination.gangs.members import NEXT_S
+from master.controllers.nomination.gangs.members import AHEAD_S
 from master.controllers.nomination.gangs.request import SETTLE_S
 from master.kube.gang_pod import EndedPod, GangPod
 from master.sources.kubernetes.pods import PodParser
@@ -120,17 +120,19 @@ def test_once_a_pod_has_succeeded_nothing_is_kept_for_ranks_without_a_pod() -> N
 @pytest.mark.parametrize(
     ("made_s", "since_s", "kept"),
     [
-        ((0, 60), 60 + NEXT_S - 1, {2, 3}),
-        ((0, 60), 60 + NEXT_S, set()),  # it was scaled in, or its last pod never gets ready
-        ((0, NEXT_S), NEXT_S + 1, set()),  # the last pod of one that was scaled in is made again
-        ((NEXT_S, 0), NEXT_S + 1, set()),  # so is its first one
+        ((0, 60), 60 + AHEAD_S - 1, {2, 3}),
+        ((0, 60), 60 + AHEAD_S, set()),  # it was scaled in, or its last pod never gets ready
+        ((0, AHEAD_S), AHEAD_S + 1, set()),  # the last pod of one that was scaled in is made again
+        ((AHEAD_S, 0), AHEAD_S + 1, set()),  # so is its first one
         ((0,), 1, {1, 2, 3}),
     ],
 )
 def test_places_are_kept_for_the_next_pods_of_a_job_that_is_made_one_by_one_while_it_grows(
     made_s: tuple[float, ...], since_s: float, kept: set[int]
 ) -> None:
-    pods = [late(at, ONE_BY_ONE, created_s=CREATED_S + s) for at, s in enumerate(made_s)]
+    pods = [
+        late(at, ONE_BY_ONE, created_s=CREATED_S + s, gated=False) for at, s in enumerate(made_s)
+    ]
     gang = built(*pods, since_s=since_s)
     assert {each.rank for each in gang.members if each.is_expected} == kept
     assert gang.request.pods == 4

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from master.controllers.nomination.sources import Reservations
+from master.controllers.provisioning.ahead import RequestsAhead
 from master.controllers.provisioning.bookings import RequestBookings
 from master.controllers.provisioning.controller import ProvisioningController
 from master.controllers.provisioning.form import ProvisioningForm, RequestForm
@@ -25,7 +26,7 @@ from master.kube.schedulers.provisioning import (
     known_template,
 )
 from master.kube.schedulers.topologies import KUEUE_FLAVORS
-from master.kube.schedulers.workloads import ADMISSION_CHECKS, WORKLOADS
+from master.kube.schedulers.workloads import ADMISSION_CHECKS, WORKLOADS, reserved_gpus
 from master.object_errors import ObjectErrors, ObjectKind
 from tests.controllers.nomination.masters import NODE_NAMES, Following, Leader, leading
 from tests.controllers.nomination.objects import GPU, WORDS
@@ -157,6 +158,7 @@ class RequestCluster:
         *,
         is_served: bool = True,
         leads: bool = True,
+        ahead_share: float = 1.0,
     ) -> AsyncIterator[RequestMaster]:
         """A master that leads until the block ends, or follows."""
         built: list[ProvisioningController] = []
@@ -174,6 +176,8 @@ class RequestCluster:
             in_volcano=False,
             leads=leads,
             reservations=reservations,
+            ahead_share=ahead_share,
+            server_now=server_now,
         ) as leader:
             task = asyncio.ensure_future(built[0].run() if leads else asyncio.Event().wait())
             try:
@@ -206,6 +210,11 @@ def _build_for_kueue(
     of_kueue: tuple[Resource[Any], ...] = (WORKLOADS, ADMISSION_CHECKS, KUEUE_FLAVORS)
     followed: list[Any] = [ModelStore(api, each, delay_s=0.02) for each in of_kueue]
     workloads, checks, flavors = followed
+    following.ahead.queued = lambda namespace, name: (
+        reserved_gpus(workloads.objects[namespace, name], Policy().gpu_resources)
+        if (namespace, name) in workloads.objects
+        else 0
+    )
     stores = WorkloadStores(workloads, checks, flavors, WORDS)
     form = WorkloadForm(stores=stores, keys=WORDS, label_keys=LABELS, server_now=server_now)
     requests, templates = stores.requests, stores.templates
@@ -225,6 +234,7 @@ def _finish(
     nodes, of_kueue = following.nodes, isinstance(form, WorkloadForm)
     bookings = RequestBookings(
         following.placements.state,
+        ahead=following.ahead,
         prefix="workload/" if of_kueue else "provisioning/",
         labels=lambda node: nodes.objects[("", node)].metadata.labels,
         label_keys=LABELS,
@@ -257,6 +267,9 @@ def _finish(
         requests, bookings, terms, server_now, is_awaited=not of_kueue
     )
     following.capacity.hold_of = reservations.hold_of
+    following.ahead.readers[bookings.prefix] = RequestsAhead(
+        "workload" if of_kueue else "request", requests, bookings, built[-1].consumers
+    )
     return reservations
 
 

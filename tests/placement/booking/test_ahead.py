@@ -1,6 +1,5 @@
 """What a namespace may keep ahead of its pods: a quota, else a share, never more by another way."""
 
-
 from typing import TYPE_CHECKING
 
 import pytest

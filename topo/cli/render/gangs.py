@@ -15,7 +15,13 @@ from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
 from topo.model.conditions.gang_states import GangState, Stage
 from topo.model.durations import age
-from topo.model.rest.gangs import GangDocument, GangPodDocument, GangsDocument, GangSummary
+from topo.model.rest.gangs import (
+    AheadDocument,
+    GangDocument,
+    GangPodDocument,
+    GangsDocument,
+    GangSummary,
+)
 from topo.model.rest.topology import GroupDocument
 from topo.model.words import listed
 
@@ -25,11 +31,33 @@ _STAGES = {each.value: each.row.stage for each in GangState}
 
 
 def render_gangs(document: GangsDocument, glyphs: Glyphs) -> RenderableType:
-    """Render one row per gang, in the order given."""
+    """Render one row per gang, in the order given; below what is kept for pods to come."""
+    ahead = document["ahead"]
+    below = (Text(), _ahead(ahead)) if ahead else ()
     if not document["gangs"]:
-        return Text("no job asks for groups", style="dim")
+        return Stack(Text("no job asks for groups", style="dim"), *below)
     columns = ("gang", "state", "job", "bound", "age", Column("why", prose=True))
-    return table(*columns, rows=(_row(gang, glyphs) for gang in document["gangs"]))
+    shown = table(*columns, rows=(_row(gang, glyphs) for gang in document["gangs"]))
+    return Stack(shown, *below)
+
+
+def _ahead(rows: Sequence[AheadDocument]) -> RenderableType:
+    """What namespaces keep for pods that are not made yet: how much, who, and since when."""
+    columns = ("namespace", "kept ahead", "may keep", "for", Column("by", prose=True))
+    return table(*columns, rows=map(_ahead_row, rows))
+
+
+def _ahead_row(row: AheadDocument) -> tuple[Text | str | int | None, ...]:
+    of_type = f" {plain(row['gpu_type'])}" if row["gpu_type"] else ""
+    limit = "any" if row["limit"] is None else str(row["limit"])
+    names = [f"{plain(each['name'])} {each['gpus']}" for each in row["keepers"]]
+    return (
+        Text(plain(row["namespace"]), style="bold"),
+        f"{row['gpus']}{of_type} GPU{plural(row['gpus'])}",
+        f"{limit} ({plain(row['source'])})",
+        age(row["for_s"]),
+        listed(names),
+    )
 
 
 def _row(gang: GangSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ...]:

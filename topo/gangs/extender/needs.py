@@ -7,6 +7,10 @@ A hold is for ranks of one group, and its key says which: `extender/<gang>/<firs
 bit i of the hexadecimal mask is rank `first` + i. So a pod belongs to the hold with its rank, also
 for a master that starts later, and nothing but the hold has to be stored.
 
+Ranks without a pod are needed for a while after the newest pod was made, since the pods of a job
+are made one after the other: first those of the whole job, then those of groups of which a pod
+waits (`absent_at`). A pod that is never bound keeps no rank but its own in the end.
+
 Example: groups of 4 pods; rank 0 to 2 are bound, rank 3 waits, and so does rank 4.
     group 0     rank 3 is needed: key extender/g/0/8
     group 1     ranks 4 to 7 are needed, though only one pod exists: key extender/g/4/f
@@ -14,6 +18,8 @@ Example: groups of 4 pods; rank 0 to 2 are bound, rank 3 waits, and so does rank
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
 
 from topo.gangs.machine.gang import GangId
 from topo.model.ids import NodeName
@@ -22,6 +28,28 @@ from topo.placement.booking.holds import Hold, HoldId
 
 MAX_GROUP_PODS = 512
 """Ranks of one group: its mask is a part of a key of `MAX_KEY_CHARS`."""
+
+
+JOB_S, GROUP_S = 300.0, 3600.0
+"""How long after its newest pod nodes are kept for the other ranks of a job, and of a group: a
+controller makes its pods 500 at a time, and a quota or a webhook may hold the last ones up."""
+
+
+class Absent(IntEnum):
+    """For which ranks without a pod nodes are kept; each value keeps more than the one before."""
+
+    NONE = 0
+    OF_GROUPS = 1
+    """Of groups of which a pod waits."""
+    OF_JOB = 2
+    """Of the whole job, where its size is stated and no pod is bound."""
+
+
+def absent_at(age_s: float) -> Absent:
+    """Return for which absent ranks nodes are kept so long after the newest pod was made."""
+    if age_s < JOB_S:
+        return Absent.OF_JOB
+    return Absent.OF_GROUPS if age_s < GROUP_S else Absent.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +103,40 @@ class Needs:
     replaced: tuple[HoldId, ...] = ()
     ended: tuple[HoldId, ...] = ()
 
+    def ranks_after(self, holds: Mapping[HoldId, tuple[int, ...]]) -> set[int]:
+        """Return the ranks that have nodes held once this is done; O(ranks)."""
+        over = {*self.replaced, *self.ended}
+        kept = (rank for hold, ranks in holds.items() if hold not in over for rank in ranks)
+        return {*self.ranks, *kept}
+
+
+class GroupedPods(NamedTuple):
+    """Pods of groups of which every pod exists, and those of each other group."""
+
+    whole: list[AskingPod]
+    partial: list[list[AskingPod]]
+
+
+def grouped_pods(
+    pods: Iterable[AskingPod],
+    holds: Mapping[HoldId, tuple[int, ...]],
+    *,
+    group_pods: int,
+    pods_total: int | None,
+) -> GroupedPods:
+    """Return pods by whether their group is complete; O(pods). Groups with nodes held go first."""
+    of_group: dict[int, list[AskingPod]] = {}
+    for pod in pods:
+        of_group.setdefault(pod.rank // group_pods, []).append(pod)
+    held, found = {ranks[0] // group_pods for ranks in holds.values()}, GroupedPods([], [])
+    for group in sorted(of_group, key=lambda each: (each not in held, each)):
+        left = group_pods if pods_total is None else pods_total - group * group_pods
+        if len(of_group[group]) >= min(group_pods, left):
+            found.whole.extend(of_group[group])
+        else:
+            found.partial.append(of_group[group])
+    return found
+
 
 def needs_of(
     pods: Iterable[AskingPod],
@@ -83,12 +145,14 @@ def needs_of(
     *,
     group_pods: int,
     pods_total: int | None,
+    absent: Absent = Absent.OF_JOB,
 ) -> Needs:
     """Return what differs between the pods of a gang and its holds.
 
     `holds` are the ranks of each hold, `unusable` those of which a node was lost. `pods_total` is
     the size of the gang where it is stated: as long as no pod is bound, all of it is placed at
-    once, else group by group as pods appear. O(pods and ranks of holds).
+    once, else group by group as pods appear. `absent` limits the ranks that have no pod. O(pods and
+    ranks of holds).
     """
     bound, waiting = set[int](), set[int]()
     for pod in pods:
@@ -97,14 +161,14 @@ def needs_of(
     if not waiting | bound:
         return Needs(ended=tuple(holds))
     groups = {rank // group_pods for rank in waiting}
-    if pods_total is not None and waiting and not bound:
+    if pods_total is not None and waiting and not bound and absent is Absent.OF_JOB:
         groups |= set(range(-(-pods_total // group_pods)))
     last = pods_total if pods_total is not None else (max(groups, default=0) + 1) * group_pods
     wanted = {
         rank
         for group in groups
         for rank in range(group * group_pods, min(last, (group + 1) * group_pods))
-        if rank not in bound
+        if rank not in bound and absent is not Absent.NONE
     } | waiting
     lost = set(unusable)
     kept = {rank for hold, ranks in holds.items() if hold not in lost for rank in ranks}

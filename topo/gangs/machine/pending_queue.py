@@ -64,11 +64,14 @@ class QueueRequest:
 
     `pods` are uids if only this gang can make the request: more whole groups of a running gang.
     `over`: the gang may be planned over pods of lower priority than this; None for no eviction.
+    `keeper` is the namespace of a gang that keeps places for pods that are not there yet: what one
+    may not keep is refused to no other.
     """
 
     request: Request
     pods: frozenset[str] = frozenset()
     over: int | None = None
+    keeper: str = ""
 
     @property
     def family(self) -> Request | None:
@@ -77,7 +80,7 @@ class QueueRequest:
         A request of less than one group has none: it is placed in another tier than whole groups.
         """
         alike = (
-            not self.pods
+            not (self.pods or self.keeper)
             and self.over is None
             and self.request.group_size is not None
             and self.request.whole_groups

@@ -228,7 +228,8 @@ def queue_request(
     alone = len(need.members) < request.pods or bool(record.gang.booked)
     may_evict = due_s is not None and due_s <= now_s and not alone
     over = record.gang.priority if may_evict else None
-    return QueueRequest(request, need.uids if alone else frozenset(), over)
+    keeper = record.gang.namespace if any(pod.is_expected for pod in need.members) else ""
+    return QueueRequest(request, need.uids if alone else frozenset(), over, keeper)
 
 
 def place_request(record: Record, need: PlacementNeed, now_s: float, *, ask: int) -> Place:

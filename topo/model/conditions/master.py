@@ -216,6 +216,14 @@ class MasterCondition(Condition):
         "install Kueue 0.19 or newer, or take kueue-workloads out of --controllers",
         _NOTE,
     )
+    KEPT_AHEAD = Row(
+        "kept-ahead",
+        "GPUs are kept idle, for more than a minute, for pods that a job states and that are not "
+        "made yet ([limits](ahead.md#how-much-a-namespace-may-keep))",
+        "`topo gangs` lists by namespace which jobs keep them; see why their controllers make no "
+        "pods, or delete the jobs. A ResourceQuota on GPUs, or --ahead-share, bounds a namespace",
+        _NOTE,
+    )
     POD_GROUPS_UNHEEDED = Row(
         "pod-groups-unheeded",
         "kube-scheduler binds the pods of PodGroups one by one ([why](podgroups.md))",

@@ -113,6 +113,36 @@ class GangDocument(GangSummary):
     history_from: Annotated[str, default("")]
 
 
+class KeeperDocument(TypedDict):
+    """A job or a request, and the GPUs that it keeps ahead.
+
+    `kind` is `gang` (a job whose pods wait at our gate), `group` (one of the extender), `request`
+    (a ProvisioningRequest) or `workload` (a Workload of Kueue).
+    """
+
+    kind: Annotated[str, one_of("gang", "group", "request", "workload")]
+    name: str
+    gpus: int
+
+
+class AheadDocument(TypedDict):
+    """What the jobs of a namespace keep of a type of GPUs for pods that are not made yet.
+
+    `counted` of these GPUs count against `limit`, null for none, which `source` sets: GPUs that a
+    queue of Kueue reserved do not count against a share. `for_s`: since so many seconds. `keepers`
+    are at most 20, those that keep the most first.
+    """
+
+    namespace: str
+    gpu_type: str
+    gpus: int
+    counted: int
+    limit: Annotated[int | None, default(None)]
+    source: str
+    for_s: float
+    keepers: list[KeeperDocument]
+
+
 class OffDocument(TypedDict):
     """A part of the service that is switched off: what is off, and how it is switched on."""
 
@@ -123,8 +153,10 @@ class OffDocument(TypedDict):
 class GangsDocument(TypedDict):
     """All gangs there are: those that wait in the order of their turns, then the others.
 
-    `off` says that the service places none and how it would; null where it does.
+    `off` says that the service places none and how it would; null where it does. `ahead` is what
+    namespaces keep for pods that are not made yet, the most first.
     """
 
     gangs: list[GangSummary]
     off: Annotated[OffDocument | None, default(None)]
+    ahead: Annotated[list[AheadDocument], default([])]

@@ -247,9 +247,7 @@ class CapacityView:
         self._share_index(view)
         view._version = next(_versions_of_changes)
         # Hosts first, then bookings: what a booking frees depends on the state of its host.
-        view._hosts = self._hosts
-        if changed:
-            view._hosts = self._hosts | {host.name: host for host in changed}
+        view._hosts = self._hosts | {h.name: h for h in changed} if changed else self._hosts
         view._types, view._ordered = self._types, self._ordered
         view._sizes, view._peaks, view._labels = self._sizes, self._peaks, self._labels
         view._elsewhere = self._elsewhere
@@ -386,8 +384,7 @@ class CapacityView:
 
     def penalty(self, pods: Iterable[tuple[NodeName, int]]) -> int:
         """Return the penalty of pods on nodes: that of its host for each pod."""
-        hosts = self._hosts
-        return sum(hosts[name].penalty * some for name, some in pods if name in hosts)
+        return sum(self._hosts[name].penalty * some for name, some in pods if name in self._hosts)
 
     def domain_of(self, name: NodeName) -> int:
         """Return the tier-1 domain of a known host; O(1)."""

@@ -11,9 +11,10 @@ its own that is *ungated*: its gate is opened and it is scheduled without a plan
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import inf
 
 from master.controllers.nomination.gangs.context import GangContext
-from master.controllers.nomination.gangs.members import gang_members, member_of
+from master.controllers.nomination.gangs.members import gang_members, kept_until_s, member_of
 from master.controllers.nomination.gangs.ranks import ranked_as_consumers, ranked_pods
 from master.controllers.nomination.gangs.request import stated_request
 from master.controllers.nomination.gangs.start_conditions import awaited_quota
@@ -45,8 +46,8 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
     unplanned = Request(pods=len(placed) or 1, gpus_per_pod=1)
     request = unplanned if isinstance(stated, str) else stated
     awaits = awaited_quota(gang_id, ranked, context) or _awaited_booking(reservation)
-    kind, name = _named(first)
-    return Gang(
+    kind, name = gang_name(first)
+    gang = Gang(
         id=gang_id,
         namespace=first.metadata.namespace,
         name=name,
@@ -73,6 +74,22 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         holds=context.holds(gang_id),
         booked=(reservation.hold,) if reservation is not None and reservation.hold else (),
     )
+    return _within_budget(gang, ranked, context)
+
+
+def _within_budget(gang: Gang, ranked: Sequence[GangPod], context: GangContext) -> Gang:
+    """Return the gang as its namespace may have it: it waits where it may not keep its places.
+
+    A gang that has begun goes on with the pods that it has, and no places are kept for others.
+    """
+    lacks_some = any(member.is_expected for member in gang.members)
+    until_s = kept_until_s(gang.id, ranked, context) if lacks_some else -inf
+    why = context.beyond_budget(gang, ranked, until_s)
+    if not why:
+        return gang
+    if all(member.gated for member in (*gang.members, *gang.choosers) if member.live):
+        return replace(gang, awaits=gang.awaits or why)
+    return replace(gang, members=tuple(m for m in gang.members if not m.is_expected))
 
 
 def outline_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -> Gang:
@@ -123,7 +140,7 @@ def _opened_without_plan(pods: Iterable[GangPod]) -> str:
     return next((pod.unplanned for pod in pods if pod.unplanned), "")
 
 
-def _named(first: GangPod) -> tuple[str, str]:
+def gang_name(first: GangPod) -> tuple[str, str]:
     """Return the kind and the name of the object whose pods are the gang."""
     if first.composite_group is not None:
         return "CompositePodGroup", first.composite_group[1]

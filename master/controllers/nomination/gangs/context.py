@@ -1,8 +1,9 @@
 """What is read, besides its pods, to build a gang."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
 from master.controllers.nomination.sources import Reservation
@@ -13,7 +14,7 @@ from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import PodGroupObject
 from master.kube.schema.affinity import NodeSelector
 from topo.gangs.annotation_keys import AnnotationKeys
-from topo.gangs.machine.gang import GangId, Selection
+from topo.gangs.machine.gang import Gang, GangId, Selection
 from topo.model.ids import Kind, NodeName
 from topo.model.pod_requests import Amounts
 from topo.placement.booking.holds import HoldId
@@ -29,8 +30,10 @@ class GangContext:
     `tier_of_kind` the reverse, `kind_of_label` the kind whose name a node label holds. `devices`
     returns the devices that the claims of a pod take. `ended` returns the pods of a gang that have
     succeeded. `ungated` maps gangs whose gates a person wants opened to the reason. `reservation`
-    returns what a request has booked, None where those are not answered. `ahead_s` is
-    Unix time minus the master's clock; it is constant during a leader's term.
+    returns what a request has booked, None where those are not answered. `booked_until_s` returns
+    when the last hold of a gang ends, on `clock`. `beyond_budget` returns why the namespace of a
+    gang may not keep places, until a time on `clock`, for the pods that it lacks. `ahead_s` is Unix
+    time minus the master's clock; it is constant during a leader's term.
     """
 
     keys: AnnotationKeys
@@ -50,6 +53,8 @@ class GangContext:
     ended: Callable[[GangId], Iterable[EndedPod]]
     ungated: Mapping[GangId, str] = field(default_factory=dict)
     reservation: Callable[[Key], Reservation | None] | None = None
+    booked_until_s: Callable[[GangId], float] = lambda _: -inf
+    beyond_budget: Callable[[Gang, Sequence[GangPod], float], str] = lambda *_: ""
     clock: Callable[[], float] = time.monotonic
     ahead_s: float = 0.0
 

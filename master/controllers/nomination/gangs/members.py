@@ -1,15 +1,16 @@
 """The members of a gang: its pods, those that have succeeded, and those that are expected."""
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from master.controllers.nomination.gangs.context import GangContext
 from master.kube.gang_pod import EndedPod, GangPod
 from topo.gangs.machine.gang import GangId, Member, PodUid, expected_member
 from topo.placement.job.request import Request
 
-NEXT_S = 3600.0
-"""How long the place of the next pod is kept where pods are made one by one: large models are
-loaded for half an hour before a pod is ready."""
+AHEAD_S = 3600.0
+"""How long places are kept for further pods after the newest one, or after they were booked: large
+models are loaded for half an hour before a pod is ready, and the next ones are made then."""
 
 
 def gang_members(
@@ -18,23 +19,31 @@ def gang_members(
     """Return the members of a gang: its pods by rank, then those that ended or are expected."""
     ended = [_ended_member(pod) for pod in _ended_pods(ranked[0], context)]
     members = (*(member_of(pod) for pod in ranked if not pod.is_chooser), *ended)
-    if not ranked[0].is_late or ended or not is_growing(ranked, context):
+    is_late = ranked[0].is_late and not ended
+    if not is_late or context.clock() >= kept_until_s(gang_id, ranked, context):
         return members
     return (*members, *_expected(gang_id, members, request))
 
 
-def is_growing(ranked: Sequence[GangPod], context: GangContext) -> bool:
-    """Return whether further pods may come of a gang whose pods are not made together; O(pods).
+def kept_until_s(gang_id: GangId, ranked: Sequence[GangPod], context: GangContext) -> float:
+    """Return until when places are kept for further pods of a gang, on the master's clock.
+
+    A gang whose gates are all on waits for its turn, keeps nothing yet, and nobody makes its next
+    pods: its time has not begun. Then it is that of its newest pod, or that of the booking of the
+    places, which may be later; both are facts that the next leader reads. O(pods).
 
     One that is made pod by pod looks, once it was scaled in, as if it still grew. While it grows
     its pod of the highest rank is the newest, and it came after the one before.
     """
     live = [pod for pod in ranked if not (pod.finished or pod.terminating)]
-    if not live or not live[-1].is_one_by_one:
-        return True
-    last_s = live[-1].created_s
-    before_s = max((pod.created_s for pod in live[:-1]), default=last_s)
-    return max(last_s - before_s, context.clock() + context.ahead_s - last_s) < NEXT_S
+    if live and all(pod.gated for pod in live):
+        return inf
+    newest_s = max(pod.created_s for pod in live or ranked)
+    if live and live[-1].is_one_by_one:
+        last_s = live[-1].created_s
+        before_s = max((pod.created_s for pod in live[:-1]), default=last_s)
+        newest_s = last_s if last_s - before_s < AHEAD_S else -inf
+    return max(newest_s - context.ahead_s + AHEAD_S, context.booked_until_s(gang_id))
 
 
 def _expected(gang_id: GangId, members: Sequence[Member], request: Request) -> Iterator[Member]:

@@ -30,7 +30,7 @@ class NominationPolicy:
 
     `evicts_nobody`: why Volcano evicts no pod for a gang; empty if it does or this is unknown.
     `preempts`: whether gangs may be planned over pods of lower priority, to be evicted. `quota`:
-    which ResourceQuota has no room for another pod of a gang; empty for none.
+    which quota keeps the missing pods of a gang, or their places, away; empty for none.
     """
 
     machine: Gangs

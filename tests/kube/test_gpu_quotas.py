@@ -7,7 +7,7 @@ import pytest
 
 from master.kube.decoding import decode
 from master.kube.objects import QuotaObject
-from master.kube.quotas import gpu_quota
+from master.kube.schedulers.gpu_quotas import gpu_quota
 
 GPU, OTHER = "metax-tech.com/gpu", "nvidia.com/gpu"
 
