@@ -176,7 +176,6 @@ def _extender(
         pods=pods,
         nodes=nodes,
         state=state,
-        keys=_KEYS,
         is_counted=lambda: True,
         ahead=AheadBudget(state),
     )

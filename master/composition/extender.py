@@ -19,7 +19,6 @@ from master.kube.reflector import Reflector
 from master.replicas.replicas import Replicas
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.device_config import config_map_scope
-from topo.gangs.annotation_keys import AnnotationKeys
 from topo.kit.addresses import is_loopback
 
 
@@ -44,7 +43,6 @@ def build_extender(
         pods=cluster.pods,
         nodes=cluster.nodes,
         state=core.placements.state,
-        keys=AnnotationKeys(settings.domain),
         is_counted=lambda: availability.may_place and cluster.quotas.is_answered,
         ahead=ahead,
         server_now=cluster.client.server_clock.now,

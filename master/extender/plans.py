@@ -109,13 +109,13 @@ class ExtenderPlans:
         pods: Store[ClusterPod],
         nodes: Store[NodeObject],
         state: BookingState,
-        keys: AnnotationKeys,
         is_counted: Callable[[], bool],
         ahead: AheadBudget,
         server_now: Callable[[], float] = time.time,
         errors: ObjectErrors | None = None,
     ) -> None:
-        self._pods, self._nodes, self._state, self._keys = pods, nodes, state, keys
+        self._pods, self._nodes, self._state = pods, nodes, state
+        self._keys = AnnotationKeys(state.policy.domain)
         self._is_counted, self._server_now = is_counted, server_now
         self._errors = errors or ObjectErrors()
         self._ahead = GroupsAhead(

@@ -114,7 +114,7 @@ def _jobs() -> dict[str, dict[str, Any]]:
     leader = {"leaderTemplate": pod_template(), "workerTemplate": pod_template(), "size": 4}
     workers = [{"groupName": "g", "replicas": 4, "numOfHosts": 2, "template": pod_template()}]
     ray = {"headGroupSpec": {"template": pod_template(0)}, "workerGroupSpecs": workers}
-    depends = {"dependsOn": [{"name": "a", "status": "Ready"}]}
+    depends: dict[str, Any] = {"dependsOn": [{"name": "a", "status": "Ready"}]}
     sets = [replicated("a", 1, 4), replicated("b", 2, 4, **depends)]
     ends = {"operator": "All", "targetReplicatedJobs": ["a"]}
     order = {"startupPolicyOrder": "InOrder"}

@@ -10,9 +10,9 @@ from math import inf
 
 from master.booking.ahead import AheadBudget, Keeper
 from master.controllers.nomination.gangs.builder import gang_name
-from master.controllers.nomination.placement_answers import gang_of_hold
 from master.kube.gang_pod import GangPod
 from topo.gangs.annotation_keys import is_workload
+from topo.gangs.hold_claims import gang_of_hold
 from topo.gangs.machine.gang import Gang, GangId, Member
 from topo.model.limits import GANG_KEYS
 from topo.placement.booking.ahead import AheadRequest, Kept

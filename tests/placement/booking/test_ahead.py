@@ -1,7 +1,5 @@
 """What a namespace may keep ahead of its pods: a quota, else a share, never more by another way."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +13,6 @@ from topo.placement.booking.ahead import (
     share_limit,
 )
 from topo.placement.booking.holds import HoldId
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TYPES = ("C500", "C600")
 
@@ -153,6 +148,6 @@ def test_however_keepers_come_grow_and_go_a_namespace_never_gets_beyond_its_limi
             assert limit.allows(kept_gpus(has.values(), limit, each, queued))
     has.clear()
     for gpu_type, limit in limits.items():
-        first: Mapping[str, int] = {"gpus": limit.gpus or 0}
-        wants = AheadRequest(id="z", namespace="jobs", gpu_type=gpu_type, pods=1, **first)
+        gpus = limit.gpus or 0
+        wants = AheadRequest(id="z", namespace="jobs", gpu_type=gpu_type, pods=1, gpus=gpus)
         assert not excess(wants, has.values(), limit, queued, total=128), "nobody waits for ever"

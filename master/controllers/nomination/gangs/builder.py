@@ -98,7 +98,7 @@ def outline_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext)
     For a gang whose reading raised an error: it is shown, and its gates can be opened.
     """
     first = min(pods, key=lambda pod: (pod.rank, pod.metadata.name))
-    kind, name = _named(first)
+    kind, name = gang_name(first)
     return Gang(
         id=gang_id,
         namespace=first.metadata.namespace,
