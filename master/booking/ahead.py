@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from master.booking.state import BookingState
 from topo.model.conditions.master import MasterCondition
@@ -40,8 +40,7 @@ GpuQuota = Callable[[str, Sequence[str]], AheadLimit | None]
 class Keeper:
     """For whom a hold is: the `id` that all holds of one keeper share, and what people call it.
 
-    `kind` and `workload` are as of `Kept`. `since_s` is since when it waits for further pods, on
-    the clock of the bookings; None: since its hold was made.
+    `kind` and `workload` are as of `Kept`.
     """
 
     id: str
@@ -49,6 +48,16 @@ class Keeper:
     namespace: str
     name: str
     workload: str = ""
+
+
+class Waiting(NamedTuple):
+    """The pods of a keeper that exist, wait, and book nothing; each rank once.
+
+    `since_s` is since when it waits for further ones, on the clock of the bookings; None: since its
+    hold was made.
+    """
+
+    pods: int
     since_s: float | None = None
 
 
@@ -59,8 +68,8 @@ class HoldReader(Protocol):
         """Return for whom a hold is; None where nobody has it any more. O(1)."""
         ...
 
-    def waiting_pods(self, keeper: Keeper) -> int:
-        """Return the ranks of the keeper's pods that exist, wait, and book nothing. O(pods)."""
+    def waiting(self, keeper: Keeper) -> Waiting:
+        """Return which pods of the keeper exist, wait, and book nothing. O(pods)."""
         ...
 
 
@@ -118,7 +127,7 @@ class AheadBudget:
         awaited = [(hold, sum(self.state.bookings.awaited(hold.id).values())) for hold in holds]
         if not any(gpus for _, gpus in awaited):
             return
-        waiting = reader.waiting_pods(keeper)
+        waiting, since_s = reader.waiting(keeper)
         of_type: dict[str, list[tuple[Hold, int]]] = {}
         for hold, gpus in awaited:
             of_type.setdefault(hold.gpu_type, []).append((hold, gpus))
@@ -134,9 +143,7 @@ class AheadBudget:
                     name=keeper.name,
                     gpu_type=gpu_type,
                     gpus=gpus,
-                    since_s=keeper.since_s
-                    if keeper.since_s is not None
-                    else min(hold.created_s for hold, _ in parts),
+                    since_s=min(h.created_s for h, _ in parts) if since_s is None else since_s,
                     workload=keeper.workload,
                     holds=tuple(hold.id for hold, _ in parts),
                 )
@@ -156,40 +163,27 @@ class AheadBudget:
 
     # What is asked
 
+    def of(self, namespace: str) -> "NamespaceBudget":
+        """Return what a namespace may keep as of now; O(holds, and pods of those in it)."""
+        kept = self.kept(namespace)
+        booked: Counter[str] = Counter()
+        for each in kept:
+            booked[each.id] += each.gpus
+        # A keeper that began loses nothing to one that did not while its places are booked again,
+        # as under a new leader.
+        unbooked = [
+            replace(claim, gpus=claim.gpus - booked[claim.id])
+            for claim in chain.from_iterable(each() for each in self.claims)
+            if claim.namespace == namespace and claim.gpus > booked[claim.id]
+        ]
+        return NamespaceBudget(self, (*kept, *unbooked))
+
     def excess(self, asked: AheadRequest) -> str:
         """Return why a keeper may not keep so much, with the numbers; empty where it may.
 
         O(holds, and pods of those in the namespace).
         """
-        kept = self.kept(asked.namespace)
-        return excess(
-            asked,
-            [*kept, *self._unbooked_claims(asked.namespace, kept)],
-            self.limit(asked.namespace, asked.gpu_type, asked.resource),
-            self.queued,
-            total=self.state.capacity.gpus_of(asked.gpu_type),
-        )
-
-    def _unbooked_claims(self, namespace: str, kept: Iterable[Kept]) -> Iterator[Kept]:
-        """Yield what of the claims in a namespace is not booked: a place may have to be found anew.
-
-        A keeper that began loses nothing to one that did not while its places are booked again, as
-        under a new leader.
-        """
-        booked: Counter[str] = Counter()
-        for each in kept:
-            booked[each.id] += each.gpus
-        for claim in chain.from_iterable(each() for each in self.claims):
-            if claim.namespace == namespace and (left := claim.gpus - booked[claim.id]) > 0:
-                yield replace(claim, gpus=left)
-
-    def excess_of_any(self, asked: AheadRequest, gpu_types: Iterable[str]) -> str:
-        """Return why a keeper may keep so much of none of these types; empty where it may of one.
-
-        `asked.gpu_type` is not looked at.
-        """
-        found = [self.excess(replace(asked, gpu_type=each)) for each in gpu_types]
-        return found[0] if found and all(found) else ""
+        return self.of(asked.namespace).excess(asked)
 
     # What is shown
 
@@ -240,3 +234,29 @@ class AheadBudget:
         ]
         text = f"GPUs are kept ahead of pods that are not made yet: {listed(rows)}"
         return (WarningDocument.of(MasterCondition.KEPT_AHEAD, text),)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceBudget:
+    """What one namespace keeps and may have at a moment; for several questions of that moment."""
+
+    budget: AheadBudget
+    kept: tuple[Kept, ...]
+
+    def excess(self, asked: AheadRequest) -> str:
+        """Return why a keeper may not keep so much, with the numbers; empty where it may."""
+        return excess(
+            asked,
+            self.kept,
+            self.budget.limit(asked.namespace, asked.gpu_type, asked.resource),
+            self.budget.queued,
+            total=self.budget.state.capacity.gpus_of(asked.gpu_type),
+        )
+
+    def excess_of_any(self, asked: AheadRequest, gpu_types: Iterable[str]) -> str:
+        """Return why a keeper may keep so much of none of these types; empty where it may of one.
+
+        `asked.gpu_type` is not looked at.
+        """
+        found = [self.excess(replace(asked, gpu_type=each)) for each in gpu_types]
+        return found[0] if found and all(found) else ""

@@ -8,9 +8,9 @@ whom their holds are.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from master.booking.ahead import AheadBudget, Keeper
+from master.booking.ahead import AheadBudget, Keeper, Waiting
 from master.kube.gang_pod import GangPod
-from topo.gangs.extender.needs import held_ranks
+from topo.gangs.extender.needs import gang_of
 from topo.gangs.machine.gang import GangId
 from topo.model.limits import EXTENDER_KEYS
 from topo.placement.booking.ahead import AheadRequest, Kept
@@ -24,12 +24,14 @@ GROUP = "group"
 class GroupsAhead:
     """What gangs without gates keep for ranks that have no pod.
 
-    `pods_of` returns the live pods of a gang by rank, `held` its holds with their ranks. `ahead_s`
-    is Unix time by the clock of the API servers less that of the bookings.
+    `pods_of` returns the live pods of a gang by rank, `any_pod` one of its pods, `held` its holds
+    with their ranks. `ahead_s` is Unix time by the clock of the API servers less that of the
+    bookings.
     """
 
     budget: AheadBudget
     pods_of: Callable[[GangId], Sequence[GangPod]]
+    any_pod: Callable[[GangId], GangPod | None]
     held: Callable[[GangId], Mapping[HoldId, tuple[int, ...]]]
     ahead_s: float = 0.0
     _claims: dict[GangId, Kept] = field(default_factory=dict)
@@ -43,29 +45,31 @@ class GroupsAhead:
 
     def keeper(self, hold: Hold) -> Keeper | None:
         """Return the gang of a hold; None for one without pods, whose holds end at once."""
-        held = held_ranks(hold)
-        pods = self.pods_of(held.gang) if held is not None else ()
-        if not pods:
+        gang_id = gang_of(hold)
+        pod = self.any_pod(gang_id) if gang_id is not None else None
+        if pod is None:
             return None
-        # Its holds are made again and again, so that their age says nothing.
-        newest_s = max(pod.created_s for pod in pods)
         return Keeper(
-            id=pods[0].gang_id,
+            id=pod.gang_id,
             kind=GROUP,
-            namespace=pods[0].metadata.namespace,
-            name=_name(pods[0]),
-            workload=pods[0].workload,
-            since_s=newest_s - self.ahead_s,
+            namespace=pod.metadata.namespace,
+            name=_name(pod),
+            workload=pod.workload,
         )
 
-    def waiting_pods(self, keeper: Keeper) -> int:
-        """Return the ranks of pods that exist, have nodes held and are not bound; O(pods)."""
+    def waiting(self, keeper: Keeper) -> Waiting:
+        """Return the ranks of pods that exist, have nodes held and are not bound; O(pods).
+
+        Its holds are made again and again: it waits since its newest pod was made.
+        """
         gang_id = GangId(keeper.id)
         held = {rank for ranks in self.held(gang_id).values() for rank in ranks}
-        live = [pod for pod in self.pods_of(gang_id) if pod.rank in held]
+        live = self.pods_of(gang_id)
         seen = self.budget.state.bookings.pods(pod.metadata.uid for pod in live)
         booked = {pod.uid for pod in seen}
-        return len({pod.rank for pod in live if pod.metadata.uid not in booked})
+        ranks = {pod.rank for pod in live if pod.metadata.uid not in booked} & held
+        newest_s = max((pod.created_s for pod in live), default=None)
+        return Waiting(len(ranks), newest_s - self.ahead_s if newest_s is not None else None)
 
     # What is asked
 
@@ -82,7 +86,7 @@ class GroupsAhead:
         if gpu_type is not None:
             return self.budget.excess(replace(asked, gpu_type=gpu_type))
         types = self.budget.state.capacity.types_for(request.eligible)
-        return self.budget.excess_of_any(asked, types)
+        return self.budget.of(asked.namespace).excess_of_any(asked, types)
 
     # What was granted
 

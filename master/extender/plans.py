@@ -119,7 +119,11 @@ class ExtenderPlans:
         self._is_counted, self._server_now = is_counted, server_now
         self._errors = errors or ObjectErrors()
         self._ahead = GroupsAhead(
-            ahead, pods_of=self._live, held=self._held, ahead_s=server_now() - state.clock()
+            ahead,
+            pods_of=self._live,
+            any_pod=self._any_pod,
+            held=self._held,
+            ahead_s=server_now() - state.clock(),
         )
         self._gangs: Grouped[GangId, None] = Grouped()
         self._marked: dict[GangId, None] = {}
@@ -330,6 +334,11 @@ class ExtenderPlans:
             more = tried(chain(whole, *partial[:groups]), Absent.OF_GROUPS)
             best, below, above = (best, below, groups) if more.why else (more, groups, above)
         return best._replace(why=best.why or found.why)
+
+    def _any_pod(self, gang_id: GangId) -> GangPod | None:
+        key = next(iter(self._gangs.values(gang_id)), None)
+        found = self._pods.objects.get(key) if key is not None else None
+        return found if isinstance(found, GangPod) else None
 
     def _live(self, gang_id: GangId) -> list[GangPod]:
         """Return the pods of a gang that run or will run, by rank."""

@@ -39,6 +39,7 @@ class FakeMaster:
         self.placement: Any = samples.placement()
         self.holds: list[Any] = [samples.hold()]
         self.gangs: list[Any] = [gang_samples.gang()]
+        self.ahead: list[Any] = []
         self.fragmentation: Any = samples.fragmentation()
         self.bodies: list[Any] = []
         self.asked: list[web.BaseRequest] = []
@@ -164,7 +165,7 @@ class FakeMaster:
             if wanted["namespace"] in {None, gang["namespace"]}
             and wanted["pod"] in {None, *(pod["name"] for pod in gang.get("members", ()))}
         ]
-        return web.json_response({"gangs": short})
+        return web.json_response({"gangs": short, "ahead": self.ahead})
 
     async def _gang(self, request: web.Request) -> web.Response:
         (found,) = [gang for gang in self.gangs if gang["id"] == request.match_info["id"]]

@@ -41,6 +41,34 @@ def test_a_running_job_says_what_it_lost_and_since_when(
     assert "1 of its nodes is NotReady: node-3" in topo("gangs").stdout
 
 
+def test_what_is_kept_for_pods_to_come_is_listed_by_namespace_with_its_limit(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    keepers = [
+        {"kind": "gang", "name": "late", "gpus": 8},
+        {"kind": "request", "name": "r", "gpus": 4},
+    ]
+    row = {
+        "namespace": "training",
+        "gpu_type": "C500",
+        "gpus": 12,
+        "counted": 12,
+        "limit": 16,
+        "source": "--ahead-share 0.25 of 64 GPUs",
+        "for_s": 72.0,
+        "keepers": keepers,
+    }
+    fake_master.ahead = [row, {**row, "namespace": "free", "gpu_type": "", "limit": None}]
+    lines = [" ".join(line.split()) for line in topo("gangs").stdout.splitlines()]
+    at = next(n for n, line in enumerate(lines) if line.startswith("namespace kept ahead"))
+    assert lines[at + 1] == (
+        "training 12 C500 GPUs 16 (--ahead-share 0.25 of 64 GPUs) 72 s late 8 and r 4"
+    )
+    assert lines[at + 2].startswith("free 12 GPUs any (")
+    fake_master.gangs = []
+    assert "training 12 C500 GPUs" in " ".join(topo("gangs").stdout.split())
+
+
 def test_no_gangs_are_said_to_be_none(topo: Topo, fake_master: FakeMaster) -> None:
     fake_master.gangs = []
     assert topo("gangs").stdout == "no job asks for groups\n"

@@ -4,11 +4,11 @@
 would keep, and for whom their holds are.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from master.booking.ahead import AheadBudget, Keeper
+from master.booking.ahead import AheadBudget, Keeper, NamespaceBudget, Waiting
 from master.controllers.nomination.gangs.builder import gang_name
 from master.kube.gang_pod import GangPod
 from topo.gangs.annotation_keys import is_workload
@@ -21,6 +21,8 @@ from topo.placement.booking.holds import Hold, HoldId
 LOOKED_AT = 64
 """Gangs that wait for the budget of their namespace and are looked at again in one second, the
 oldest first; one that is granted makes way for others."""
+LOST_S = 5.0
+"""How long the place of a deleted pod is kept for the next one of its rank."""
 GANG = "gang"
 
 
@@ -43,6 +45,8 @@ class GangsAhead:
     """When places of a gang are kept no longer, of gangs that keep some."""
     _claims: dict[GangId, Kept] = field(default_factory=dict)
     """What gangs that have begun may keep."""
+    _abandoned_s: dict[GangId, float] = field(default_factory=dict)
+    """Since when gangs are seen that keep places of deleted pods."""
 
     def __post_init__(self) -> None:
         self.budget.readers[GANG_KEYS] = self
@@ -64,7 +68,7 @@ class GangsAhead:
             workload=workload_of(first),
         )
 
-    def waiting_pods(self, keeper: Keeper) -> int:
+    def waiting(self, keeper: Keeper) -> Waiting:
         """Return the ranks of pods that exist and book nothing by themselves yet; O(pods)."""
         live = [
             pod
@@ -74,7 +78,7 @@ class GangsAhead:
         booked = {
             pod.uid for pod in self.budget.state.bookings.pods(pod.metadata.uid for pod in live)
         }
-        return len({pod.rank for pod in live if pod.metadata.uid not in booked})
+        return Waiting(len({pod.rank for pod in live if pod.metadata.uid not in booked}))
 
     def booked_until_s(self, gang_id: GangId) -> float:
         """Return when the last hold of a gang ends; -inf without one. O(its holds)."""
@@ -97,7 +101,7 @@ class GangsAhead:
         asked = self._request(gang.id, pods, lacks, gang.request.gpus_per_pod)
         asked = replace(asked, own={*gang.holds, *gang.booked})
         types = self.budget.state.capacity.types_for(gang.request.eligible)
-        why = self.budget.excess_of_any(asked, types)
+        why = self.budget.of(gang.namespace).excess_of_any(asked, types)
         if why:
             self._beyond[gang.id] = gang.created_s, asked, types, why
         elif until_s < inf:
@@ -167,11 +171,40 @@ class GangsAhead:
         O(gangs that keep places), and O(what their namespaces keep) for `LOOKED_AT` that wait.
         """
         yield from [gang for gang, until_s in self._until_s.items() if until_s <= now_s]
+        budgets: dict[str, NamespaceBudget] = {}
         oldest = sorted(self._beyond, key=lambda gang: (self._beyond[gang][0], gang))
         for gang_id in oldest[:LOOKED_AT]:
             _, asked, types, _ = self._beyond[gang_id]
-            if not self.budget.excess_of_any(asked, types):
+            if asked.namespace not in budgets:
+                budgets[asked.namespace] = self.budget.of(asked.namespace)
+            if not budgets[asked.namespace].excess_of_any(asked, types):
                 yield gang_id
+
+    def abandoned(self, known: Mapping[GangId, Gang]) -> Iterator[tuple[GangId, HoldId]]:
+        """Yield the holds of gangs that wait for no further pods, and keep places of deleted ones.
+
+        All pods that such a gang has book for themselves. A pod that its controller makes again
+        comes within moments, so that its place is kept for `LOST_S`. O(what is shown).
+        """
+        now_s, found = self.budget.state.clock(), dict[GangId, float]()
+        for each in (kept for row in self.budget.shown() for kept in row.keepers):
+            gang = known.get(GangId(each.id)) if each.kind == GANG else None
+            if gang is None or not _is_open(gang):
+                continue
+            since_s = found[gang.id] = self._abandoned_s.get(gang.id, now_s)
+            if now_s - since_s >= LOST_S and not self.waiting(self._keeper(gang)).pods:
+                yield from ((gang.id, hold) for hold in each.holds)
+        self._abandoned_s = found
+
+    @staticmethod
+    def _keeper(gang: Gang) -> Keeper:
+        return Keeper(id=gang.id, kind=GANG, namespace=gang.namespace, name=gang.name)
+
+
+def _is_open(gang: Gang) -> bool:
+    """Return whether every pod of the gang has passed our gate, and none is waited for."""
+    waiting = (*gang.members, *gang.choosers)
+    return not any(member.gated or member.is_expected for member in waiting if member.live)
 
 
 def workload_of(pod: GangPod) -> str:

@@ -192,6 +192,9 @@ class Nomination:
         self.metrics.pods_slipped.inc(self.status.bypassed_webhook.report(self.now()))
         self.changes.mark_waiting_for_queues()
         self.changes.mark_unsettled(self.clock())
+        for gang_id, hold in tuple(self.changes.ahead.abandoned(self.reader.known)):
+            self.answers.release(hold)
+            self.changes.mark(gang_id)
         self.status.native.report()
         self.status.writer.flush(self.now())
 

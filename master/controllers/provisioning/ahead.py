@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from master.booking.ahead import Keeper
+from master.booking.ahead import Keeper, Waiting
 from master.controllers.provisioning.bookings import RequestBookings
 from master.kube.gang_pod import ClusterPod
 from master.kube.objects import Key
@@ -36,7 +36,7 @@ class RequestsAhead:
         workload = known.value.workload if known is not None and known.value.uid == uid else ""
         return Keeper(id=uid, kind=self.kind, namespace=namespace, name=name, workload=workload)
 
-    def waiting_pods(self, keeper: Keeper) -> int:
+    def waiting(self, keeper: Keeper) -> Waiting:
         """Return the pods of the request that exist and book nothing yet; O(its pods)."""
         pods = [
             pod
@@ -45,7 +45,7 @@ class RequestsAhead:
         ]
         seen = self.bookings.state.bookings.pods(pod.metadata.uid for pod in pods)
         booked = {pod.uid for pod in seen}
-        return sum(pod.metadata.uid not in booked for pod in pods)
+        return Waiting(sum(pod.metadata.uid not in booked for pod in pods))
 
     def _key(self, namespace: str, name: str) -> Key:
         return namespace, of_workload(name) if self.kind == "workload" else name

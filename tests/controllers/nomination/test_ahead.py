@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from master.controllers.nomination.ahead import LOST_S
 from master.controllers.nomination.gangs.members import AHEAD_S
 from master.kube.objects import NODES, PODS, QUOTAS
 from master.kube.schema.timestamps import timestamp
@@ -301,3 +302,24 @@ async def test_a_gang_that_has_begun_keeps_what_it_has_when_the_quota_falls_and_
         await asyncio.sleep(3)
         tenants.bind()
         assert tenants.node("jobs", "late", 1), "a pod that exists is placed beside it"
+
+
+async def test_the_places_of_deleted_pods_are_given_up_and_those_of_others_stay():
+    tenants = Tenants()
+    async with tenants.master() as leader:
+        for rank in range(8):
+            tenants.pod("evil", "all", rank, 8, late=False)
+        await until(lambda: state(leader, "all") is GangState.OPENED)
+        assert kept(leader) == {}
+        for rank in range(1, 8):
+            del tenants.made["evil", "all", rank]
+            tenants.api.remove(PODS, f"all-{rank}", "evil")
+        await asyncio.sleep(1)
+        assert kept(leader) == {"evil": 56}
+        await asyncio.sleep(LOST_S + 3)
+        assert kept(leader) == {}
+        for rank in range(4):
+            tenants.pod("good", "train", rank, 4, late=False)
+        await until(lambda: state(leader, "train") is GangState.OPENED)
+        tenants.bind()
+        assert tenants.node("evil", "all", 0), "the pod that is there has its node"

@@ -14,7 +14,8 @@ from topo.placement.booking.ahead import (
 )
 from topo.placement.booking.holds import HoldId
 
-TYPES = ("C500", "C600")
+if TYPE_CHECKING:
+    TYPES = ("C500", "C600")
 
 
 def kept(name: str, gpus: int, gpu_type: str = "C500", workload: str = "") -> Kept:
@@ -148,6 +149,6 @@ def test_however_keepers_come_grow_and_go_a_namespace_never_gets_beyond_its_limi
             assert limit.allows(kept_gpus(has.values(), limit, each, queued))
     has.clear()
     for gpu_type, limit in limits.items():
-        gpus = limit.gpus or 0
-        wants = AheadRequest(id="z", namespace="jobs", gpu_type=gpu_type, pods=1, gpus=gpus)
+        most = limit.gpus or 0
+        wants = AheadRequest(id="z", namespace="jobs", gpus=most, gpu_type=gpu_type, pods=1)
         assert not excess(wants, has.values(), limit, queued, total=128), "nobody waits for ever"

@@ -67,6 +67,13 @@ class HeldRanks:
         return f"{EXTENDER_KEYS}{self.gang}/{first}/{mask:x}"
 
 
+def gang_of(hold: Hold) -> GangId | None:
+    """Return the gang of a hold of this kind; None for any other hold. O(1)."""
+    key = hold.wish.key or ""
+    is_ours = key.startswith(EXTENDER_KEYS) and key.count("/") == 3
+    return GangId(key.split("/")[1]) if is_ours else None
+
+
 def held_ranks(hold: Hold) -> HeldRanks | None:
     """Return the ranks of a hold of this kind; None for any other hold."""
     key = hold.wish.key or ""
