@@ -1,7 +1,8 @@
 """The links of a UFM are the fabric that ibnetdiscover prints; what is not whole is refused."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,9 @@ from tests.discovery.groups.test_fabric_worlds import faulty_fabrics
 from tests.support.fabric import Built, pairs, rails
 from topo.discovery.modes import Mode
 from topo.facts import parse
+from topo.facts.infiniband import ufm_links
 from topo.facts.infiniband.dumps import read_dump
+from topo.facts.reading import windows
 from topo.model.errors import Refusal
 from topo.model.fabric import FabricDump
 from topo.model.observation import FabricLoaded
@@ -95,3 +98,46 @@ def test_links_that_are_no_fabric_are_refused_with_their_number(text: str, word:
 def test_an_answer_that_was_cut_off_is_no_smaller_fabric(share: float) -> None:
     text = pairs(3).fabric.links()
     assert isinstance(read_dump(text[: int(share * len(text))]), Refusal)
+
+
+def test_links_are_parsed_one_by_one_however_the_list_is_made() -> None:
+    """Other threads run between two of them; blanks between them are those of JSON."""
+    links = [each for each in json.loads(pairs(2).fabric.links()) if "Agg" not in str(each)]
+    spread = "\n\r [ " + " ,\n".join(json.dumps(each, indent=9) for each in links) + "\t]\n"
+    assert bare(read(spread)) == bare(read(json.dumps(links)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[", "[]x", "[{}", "[{},]", "[{} {}]", "[,{}]", '[{"a":' + "[" * 2000],
+)
+def test_a_list_that_is_no_json_is_refused(text: str) -> None:
+    """`{}` stands for a link."""
+    (link, *_) = json.loads(pairs(2).fabric.links())
+    found = ufm_links.read(text.replace("{}", json.dumps(link)))
+    assert isinstance(found, Refusal)
+    assert "this is no whole JSON" in found.what
+
+
+def test_a_link_longer_than_any_is_refused() -> None:
+    found = ufm_links.read('[{"a": "' + "x" * ufm_links.MAX_LINK_CHARS + '"}]')
+    assert isinstance(found, Refusal)
+
+
+@pytest.mark.parametrize("unit", ["\n", " ", "\n ", "[", "\n[", "[{", '\n[{"', "\n\t[\n"])
+def test_a_text_made_to_hold_up_its_recognition_is_searched_in_windows(
+    unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No call looks at more than a window, so that other threads have their turn."""
+    seen: list[int] = []
+
+    class Watched:
+        def finditer(self, text: str, begin: int, end: int) -> Iterator[re.Match[str]]:
+            seen.append(end - begin)
+            return ufm_links_begins.finditer(text, begin, end)
+
+    ufm_links_begins = ufm_links.BEGINS
+    monkeypatch.setattr(ufm_links, "BEGINS", Watched())
+    assert not ufm_links.recognises(unit * ((1 << 20) // len(unit)))
+    assert max(seen) <= windows.WINDOW
+    assert len(seen) >= 4

@@ -22,7 +22,10 @@ KEY = "volcano-scheduler.conf"
 GPU_AWARE = "gpu-aware"
 """The vendor's plugin; stock Volcano passes over its name."""
 _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
-_ACTIONS = re.compile(r"""^actions:[ \t]*(["']?)([\w, \t-]+?)\1[ \t]*(?:#.*)?$""", re.MULTILINE)
+_ACTIONS = re.compile(
+    r"""^actions:[ \t]*["']?([\w,-]+(?:[ \t]+[\w,-]+)*)[ \t]*(?:["'][ \t]*)?(?:#.*)?$""",
+    re.MULTILINE,
+)
 _PLUGINS = re.compile(r"^[ \t]*(?:-[ \t]+)?plugins:[ \t]*(?:#.*)?$", re.MULTILINE)
 _FIRST_ITEM = re.compile(r"\n(?:[ \t]*(?:#.*)?\n)*([ \t]*)- ")
 """Matches the first plugin after such a line and captures its indentation."""
@@ -115,7 +118,7 @@ def with_action(config: SchedulerConfig, name: str, after: str) -> str | None:
         return None
     actions = list(config.actions)
     actions.insert(actions.index(after) + 1 if after in actions else len(actions), name)
-    start, end = found.span(2)
+    start, end = found.span(1)
     text = f"{config.text[:start]}{', '.join(actions)}{config.text[end:]}"
     return text if _named(text) == (tuple(actions), config.plugins) else None
 

@@ -30,6 +30,7 @@ from datetime import datetime
 from sys import intern
 
 from topo.facts.reading.text import WHOLE_TEXT, bounded, shorten
+from topo.facts.reading.windows import WINDOW, find_all, find_first
 from topo.model.errors import Refusal
 from topo.model.fabric import Cable, FabricAdapter, FabricDump, FabricSwitch, Guid, Port, gbps
 from topo.model.observation import ParsedProbe
@@ -115,7 +116,7 @@ class _Described:
 
 def recognises(text: str) -> bool:
     """Return whether `text` has a title or a block of the tool. O(len(text))."""
-    return _RECOGNISED.search(text) is not None
+    return find_first(_RECOGNISED, text) is not None
 
 
 def read(text: str) -> ParsedProbe | Refusal:
@@ -148,18 +149,18 @@ def switch_name(description: str) -> str:
 def _blocks(text: str) -> _Described | Refusal:
     """Return what the lines say; O(len(text))."""
     lines = "\n" + text  # each pattern begins with the end of a line, which is found fast
-    if (unread := _UNREAD.search(lines)) is not None:
+    if (unread := find_first(_UNREAD, lines)) is not None:
         return _unread(text, unread.start())
-    starts = [head.start() for head in _HEADER.finditer(lines)]
+    starts = [head.start() for head in find_all(_HEADER, lines)]
     if (stray := lines.find(_PORT_MARK, 0, starts[0] if starts else None)) >= 0:
         return _unread(text, stray)
     found = _Described()
     guid_of, named = found.guid, found.named
     block_ends = (*starts[1:], len(lines))
-    for head, end in zip(_HEADER.finditer(lines), block_ends, strict=False):
+    for head, end in zip(find_all(_HEADER, lines), block_ends, strict=False):
         system, ports, kind, digits, name = head.groups()
         begin = head.end()
-        cabled = _PORT.findall(lines, begin, end)
+        cabled = _port_lines(lines, begin, end)
         if len(cabled) != lines.count(_PORT_MARK, begin, end):
             return _unread(text, _unread_port(lines, begin))
         owner = system.zfill(16) if system else ""
@@ -174,6 +175,13 @@ def _blocks(text: str) -> _Described | Refusal:
         if len(ends) < len(cabled) and (refusal := _repeated_port(text, device, cabled)):
             return refusal
     return found
+
+
+def _port_lines(lines: str, begin: int, end: int) -> Sequence[tuple[str, ...]]:
+    """Return the groups of each line of a port in a block, which has some kB of text."""
+    if end - begin <= WINDOW:
+        return _PORT.findall(lines, begin, end)
+    return [match.groups() for match in find_all(_PORT, lines, begin, end)]
 
 
 def _repeated_port(text: str, device: _Block, cabled: _Cabled) -> Refusal | None:
@@ -287,7 +295,7 @@ def _missing(blocks: _Described, halves: int) -> str:
 
 def _made_at(text: str) -> int:
     """Return the time in the title as seconds since 1970; 0 without one that can be read."""
-    match = TITLE.search(text)
+    match = find_first(TITLE, text)
     try:
         shown = match.group(1).strip() if match else ""
         return int(datetime.strptime(f"{shown} +0000", "%a %b %d %H:%M:%S %Y %z").timestamp())

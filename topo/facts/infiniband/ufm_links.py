@@ -26,18 +26,26 @@ the ports apart, and are refused.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from topo.facts.infiniband.ibnetdiscover import AGGREGATION
 from topo.facts.reading.text import WHOLE_TEXT, bounded, shorten
+from topo.facts.reading.windows import find_first
 from topo.model.errors import BadInputError, Refusal
 from topo.model.fabric import Cable, FabricAdapter, FabricDump, FabricSwitch, Guid, Port
 from topo.model.observation import ParsedProbe
 from topo.model.words import counted
 
 FORMAT = "ufm-links"
-BEGINS = re.compile(r'^\s{0,64}\[\s{0,64}\{[^{}]{0,4096}?"source_port_name"\s{0,64}:', re.MULTILINE)
+BEGINS = re.compile(
+    r'^[ \t]{0,32}\[\s{0,64}\{[^{}]{0,4096}?"source_port_name"\s{0,64}:', re.MULTILINE
+)
+MAX_LINK_CHARS = 1 << 16
+"""A link has some 550 characters."""
+_USUAL_LINK_CHARS = 1 << 12
+_BLANK = re.compile(r"[ \t\n\r]{0,4096}")
+"""White space between links (RFC 8259, 2), a piece of it."""
 _PORT = re.compile(r"(?:0x)?([0-9a-fA-F]{16})_([0-9]{1,4})", re.ASCII)
 _FIX = "give the whole answer of GET /ufmRest/resources/links, of UFM 6.20 or later"
 _SIDES = ("source", "destination")
@@ -49,7 +57,7 @@ _End = tuple[Port, str, bool]
 
 def recognises(text: str) -> bool:
     """Return whether `text` begins with a link of UFM. O(len(text))."""
-    return BEGINS.search(text) is not None
+    return find_first(BEGINS, text) is not None
 
 
 def read(text: str) -> ParsedProbe | Refusal:
@@ -59,15 +67,60 @@ def read(text: str) -> ParsedProbe | Refusal:
     elsewhere, no link.
     """
     try:
-        document = json.loads(text, object_pairs_hook=_needed)
-    except (ValueError, RecursionError) as error:
-        where = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else WHOLE_TEXT
-        return Refusal("this is no whole JSON: it was cut off or changed", where, _FIX)
-    try:
-        links = list(_links(document))
+        links = list(_links(_documents(text)))
         return _fabric(links)
     except BadInputError as error:
         return error.refusal
+
+
+def _documents(text: str) -> Iterator[object]:
+    """Yield the elements of a list, one after the other; raises `BadInputError`.
+
+    To parse all of the list is one call of C code, which stops all threads for more than a second.
+    """
+    at = _after_blanks(text, 0)
+    if text[at : at + 1] != "[":
+        raise _refused("this is no list of links", WHOLE_TEXT)
+    at = _after_blanks(text, at + 1)
+    is_first = True
+    while text[at : at + 1] != "]" or not is_first:
+        document, at = _decoded(text, at)
+        yield document
+        is_first = False
+        at = _after_blanks(text, at)
+        if text[at : at + 1] == "]":
+            break
+        if text[at : at + 1] != ",":
+            raise _not_whole(text, at)
+        at = _after_blanks(text, at + 1)
+    if _after_blanks(text, at + 1) < len(text):
+        raise _not_whole(text, at)
+
+
+def _decoded(text: str, at: int) -> tuple[object, int]:
+    """Return the value that stands there, and where it ends."""
+    for most in (_USUAL_LINK_CHARS, MAX_LINK_CHARS):
+        piece = text[at : at + most]
+        try:
+            found, size = _DECODER.raw_decode(piece)
+        except (ValueError, RecursionError):
+            continue
+        # A number at the end of a piece may go on after it; a link ends with its brace.
+        if size < len(piece) or at + size == len(text):
+            return found, at + size
+    raise _not_whole(text, at)
+
+
+def _after_blanks(text: str, at: int) -> int:
+    """Return where the next character that is none of white space stands."""
+    while (found := _BLANK.match(text, at)) is not None and found.end() > at:
+        at = found.end()
+    return at
+
+
+def _not_whole(text: str, at: int) -> BadInputError:
+    what = "this is no whole JSON: it was cut off or changed"
+    return _refused(what, f"line {text.count(chr(10), 0, at) + 1}")
 
 
 def _needed(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -75,11 +128,12 @@ def _needed(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return {key: value for key, value in pairs if key in _READ}
 
 
-def _links(document: object) -> Iterator[tuple[_End, _End]]:
+_DECODER = json.JSONDecoder(object_pairs_hook=_needed)
+
+
+def _links(documents: Iterable[object]) -> Iterator[tuple[_End, _End]]:
     """Yield both ends of each link. Raises `BadInputError`."""
-    if not isinstance(document, list):
-        raise _refused("this is no list of links", WHOLE_TEXT)
-    for number, link in enumerate(document, 1):
+    for number, link in enumerate(documents, 1):
         if not isinstance(link, dict):
             raise _refused("this is no link", f"link {number}")
         texts = [str(link.get(f"{side}_port_node_description", "")) for side in _SIDES]

@@ -12,7 +12,9 @@ from topo.facts.plans.plan import CablePlan, End, PlannedCable, checked
 from topo.model.errors import Refusal
 
 _NAME = r'(?:"([^"]*)"|([\w.-]+))'
-_EDGE = re.compile(rf"\s*{_NAME}\s*:\s*{_NAME}\s*--\s*{_NAME}\s*:\s*{_NAME}\s*(?:\[.*)?;?\s*\}}?")
+_EDGE = re.compile(
+    rf"\s*{_NAME}\s*:\s*{_NAME}\s*--\s*{_NAME}\s*:\s*{_NAME}\s*(?:\[.*)?(?:;\s*)?\}}?"
+)
 _BEGIN = re.compile(r"\s*(?:strict\s+)?graph\b[^{]*\{", re.ASCII)
 _COMMENT = re.compile(r"\s*(?://|#).*")
 

@@ -14,7 +14,7 @@ from topo.model.errors import Refusal
 from topo.publish.slurm.hostlist import expand
 from topo.publish.slurm.topology import Topology, Unit
 
-_KEY = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|\S*)", re.ASCII)
+_KEY = re.compile(r"(?<!\w)(\w+)\s*=\s*(\"[^\"]*\"|\S*)", re.ASCII)
 _COMMENT = re.compile(r"#.*")
 WHOLE_FILE = "the file"
 """Where a refusal is of no one line."""
