@@ -20,6 +20,7 @@ from master.api.replica import get_replica, get_replica_sources
 from master.api.route import add_routes, count_answers
 from master.api.routes import ROUTES
 from master.certificate import renewal
+from master.composition.api_limits import MAX_BODY_BYTES
 from master.composition.cluster_works import cluster_works, open_client
 from master.replicas import source_states
 from master.replicas.follower import PATH
@@ -37,8 +38,6 @@ from topo.kit.tasks import Work, background
 from topo.kit.threads import off_loop
 from topo.placement.booking.events import HoldChange
 
-MAX_BODY_BYTES = 64 * 1024
-"""A job with its filters, or the groups of an answer for a thousand nodes."""
 LAG_SAMPLE_S = 0.5
 ALL_ROUTES = (*ROUTES, openapi_route(ROUTES))
 

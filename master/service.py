@@ -39,6 +39,7 @@ from master.tree.past import Past
 from master.tree.topology_document import TopologyView
 from master.wiring.check import WiringCheck
 from topo.discovery.sources import Readiness
+from topo.kit.serving.body_reader import BodyReader
 from topo.kit.serving.connections import Connections
 from topo.model.forest import Forest
 
@@ -59,9 +60,10 @@ class Documents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiLimits:
-    """Limits of the API: connections, streams, parts of trees, graphs."""
+    """Limits of the API: connections, bodies, streams, parts of trees, graphs."""
 
     connections: Connections
+    bodies: BodyReader
     streams: Streams
     parts: SingleThreadExecutor
     graphs: SingleThreadExecutor

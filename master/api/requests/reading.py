@@ -11,7 +11,8 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from master.api.answers import wait_for_loop
-from topo.kit.serving.body import body_bytes
+from master.service import SERVICE
+from topo.kit.serving.validation import MAX_MISTAKES, listed_mistakes
 from topo.model.errors import BadInputError, Refusal
 from topo.model.nearest import did_you_mean
 from topo.model.rest.generation_id import GenerationId
@@ -24,17 +25,21 @@ MAX_VALUE_CHARS = 1024
 
 
 async def read_body(request: web.Request, model: type[B]) -> B:
-    """Read the body as that type, once the caller may work on the event loop.
+    """Read the body as that type, and return once the caller may work on the event loop.
 
-    Raises `BadInputError` with the field and the fix, and what `body_bytes` raises; 503 when too
-    many wait.
+    Raises `BadInputError` with the field and the fix, and what `BodyReader.value` raises; 503 when
+    too many wait.
     """
-    content = await body_bytes(request)
+
+    def validate(content: bytes) -> B:
+        try:
+            return model.model_validate_json(content)
+        except ValidationError as error:
+            raise BadInputError(_refusal(model, error)) from None
+
+    found = await request.app[SERVICE].api_limits.bodies.value(request, validate)
     await wait_for_loop(request)
-    try:
-        return model.model_validate_json(content)
-    except ValidationError as error:
-        raise BadInputError(_refusal(model, error)) from None
+    return found
 
 
 def validate_body(model: type[B], values: dict[str, Any]) -> B:
@@ -50,7 +55,10 @@ def _refusal(model: type[BaseModel], error: ValidationError) -> Refusal:
 
     What stands at the field is shown only where it is short.
     """
-    findings = error.errors(include_url=False, include_context=False)
+    findings = listed_mistakes(error)
+    if not findings:
+        what = f"the body has more than {MAX_MISTAKES} mistakes"
+        return Refusal(what, "body", "see /openapi.json")
     finding = next((f for f in findings if f["type"] == "extra_forbidden"), findings[0])
     kind, where = finding["type"], finding["loc"]
     field = ".".join(str(part)[:_MAX_SHOWN] for part in where) or "body"

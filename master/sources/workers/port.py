@@ -7,6 +7,7 @@ digest, one small JSON document, one append to the engine's queue and prepared b
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import prometheus_client as prom
 from aiohttp import web
@@ -25,14 +26,14 @@ from master.sources.workers.malformed import (
 from master.sources.workers.refused import RefusedReports
 from master.sources.workers.sessions import ReportRefused, Result, Sessions
 from master.sources.workers.sweep_calls import SweepCalls
-from topo.kit.serving.body import body_bytes
+from topo.kit.serving.body_reader import BodyLimits, BodyReader
 from topo.kit.serving.problem import (
     answer_expectation,
     bad_input,
     problem,
     problems,
-    refusal,
 )
+from topo.kit.serving.validation import MAX_MISTAKES, listed_mistakes
 from topo.kit.tokens import Identity, bearer
 from topo.model.conditions.sources import ReportCondition
 from topo.model.errors import BadInputError, Refusal
@@ -44,6 +45,20 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 Forward = Callable[[web.Request, int], Awaitable[web.Response]]
 _MAX_SHOWN = 128
 _UNKNOWN_TOKENS = frozenset({ReportCondition.NO_TOKENS, ReportCondition.UNKNOWN_TOKEN})
+MAX_VALUES = 1 << 16
+"""JSON values of a report: 128 GPUs with a link to each other have 16,384, and 2,048 ports ten
+each. So many take the validation 20 ms, during which no other thread runs."""
+MAX_OBJECTS = 1 << 13
+"""Objects of a report: GPUs, ports, neighbours and counters within their own limits."""
+INLINE_BYTES = 64 << 10
+LIMITS = BodyLimits(
+    max_bytes=MAX_REPORT_BYTES,
+    values=MAX_VALUES,
+    objects=MAX_OBJECTS,
+    inline_bytes=INLINE_BYTES,
+    inline_opened=1024,
+    fix="run workers of the master's release: theirs are smaller",
+)
 NEEDS_A_PERSON = frozenset({ReportCondition.TOO_MANY_NODES, ReportCondition.BAD_NODE_NAME})
 """Refusals that are in no list of conflicts, and that no worker can end by itself."""
 
@@ -65,6 +80,7 @@ class WorkerPort:
     role: Callable[[], Role] = lambda: ALONE
     forward: Forward | None = None
     sweep_calls: SweepCalls
+    bodies: BodyReader = field(default_factory=partial(BodyReader, LIMITS))
     malformed: SenderLimits = field(
         default_factory=lambda: SenderLimits(MALFORMED_RATE, MALFORMED_BURST)
     )
@@ -137,17 +153,13 @@ class WorkerPort:
         if not self.malformed.has_room(sender, self.clock()):
             return self._too_many()
         try:
-            content = await body_bytes(request)
-            if not self.malformed.has_room(sender, self.clock()):  # others came meanwhile
-                return self._too_many()
-            return Report.model_validate_json(content)
+            async with self.bodies.read(request) as content:
+                if not self.malformed.has_room(sender, self.clock()):  # others came meanwhile
+                    return self._too_many()
+                return await self.bodies.interpreted(content, _report)
         except BadInputError as error:
             self._malformed(request, sender, error.refusal)
             return bad_input(error)
-        except ValidationError as error:
-            refused = _not_understood(error)
-            self._malformed(request, sender, refused)
-            return refusal(400, refused)
 
     def _too_many(self) -> web.Response:
         self.reports.labels("unknown", "too-many-malformed").inc()
@@ -222,8 +234,20 @@ class WorkerPort:
         )
 
 
+def _report(content: bytes) -> Report:
+    """Return the report; raises `BadInputError`."""
+    try:
+        return Report.model_validate_json(content)
+    except ValidationError as error:
+        raise BadInputError(_not_understood(error)) from None
+
+
 def _not_understood(error: ValidationError) -> Refusal:
-    finding = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    findings = listed_mistakes(error)
+    if not findings:
+        fix = "are worker and master of one version?"
+        return Refusal(f"the report has more than {MAX_MISTAKES} mistakes", "body", fix)
+    finding = findings[0]
     where = ".".join(str(part) for part in finding["loc"])[:_MAX_SHOWN] or "body"
     fix = "see docs/api.md for the worker's messages; are worker and master of one version?"
     return Refusal(finding["msg"], where, fix)

@@ -15,8 +15,9 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from master.sources.workers.sweeps import Sweeps
-from topo.kit.serving.body import body_bytes
-from topo.kit.serving.problem import answer_expectation, bad_input, problem, refusal
+from topo.kit.serving.body_reader import BodyLimits, BodyReader
+from topo.kit.serving.problem import answer_expectation, bad_input, problem
+from topo.kit.serving.validation import MAX_MISTAKES, listed_mistakes
 from topo.kit.tokens import Identity
 from topo.model.conditions.sources import ReportCondition
 from topo.model.errors import BadInputError, Refusal
@@ -34,6 +35,19 @@ from topo.model.wire import (
 TEXTS_AT_ONCE = 2
 """Texts that arrive at the same time, each held in memory."""
 _RETRY = {"Retry-After": "1"}
+
+
+LIMITS = BodyLimits(
+    max_bytes=MAX_SWEEP_REPORT_BYTES,
+    values=1024,
+    objects=64,
+    inline_bytes=16 << 10,
+    inline_opened=64,
+    fix="are worker and master of one version?",
+)
+"""The ports of a host, of which a report lists 16 at most."""
+TEXTS = BodyLimits(max_bytes=MAX_PACKED_DUMP_BYTES, values=0, objects=0, inline_bytes=0)
+"""A packed text is kept as it came."""
 
 
 class CallPort(Protocol):
@@ -62,6 +76,8 @@ class SweepCalls:
     sweeps: Sweeps
     reports: prom.Counter
     note: Callable[[str, str, str], None]
+    bodies: BodyReader = field(default_factory=partial(BodyReader, LIMITS))
+    texts: BodyReader = field(default_factory=lambda: BodyReader(TEXTS))
     _texts: int = field(default=0, init=False)
 
     def add_routes(self, router: web.UrlDispatcher, port: CallPort) -> None:
@@ -91,16 +107,10 @@ class SweepCalls:
         if not self.sweeps.admits(node):
             return self._refused(429, "too-fast", "more calls than agreed", "slow down")
         try:
-            content = await body_bytes(request, limit_bytes=MAX_SWEEP_REPORT_BYTES)
-            report = SweepReport.model_validate_json(content)
+            report = await self.bodies.value(request, _report)
         except BadInputError as error:
             self.reports.labels("sweep", "malformed").inc()
             return bad_input(error)
-        except ValidationError as error:
-            self.reports.labels("sweep", "malformed").inc()
-            where = ".".join(str(part) for part in error.errors()[0]["loc"])[:128] or "body"
-            fix = "are worker and master of one version?"
-            return refusal(400, Refusal(error.errors()[0]["msg"], where, fix))
         self.reports.labels("sweep", "taken").inc()
         return _answer(self.sweeps.hear(node, report))
 
@@ -116,7 +126,8 @@ class SweepCalls:
                 return await port.sent_on(request, MAX_PACKED_DUMP_BYTES)
             if not self.sweeps.admits(node):
                 return self._refused(429, "too-fast", "more calls than agreed", "slow down")
-            packed = await body_bytes(request, limit_bytes=MAX_PACKED_DUMP_BYTES)
+            async with self.texts.read(request) as packed:
+                pass  # it is unpacked and read by the source, in a thread
         except BadInputError as error:
             self.reports.labels("dump", "malformed").inc()
             return bad_input(error)
@@ -146,6 +157,20 @@ class SweepCalls:
     def _refused(self, status: int, result: str, what: str, fix: str) -> web.Response:
         self.reports.labels("dump", result).inc()
         return problem(status, what, fix=fix, headers=_RETRY)
+
+
+def _report(content: bytes) -> SweepReport:
+    """Return what a host says of its sweeps; raises `BadInputError`."""
+    try:
+        return SweepReport.model_validate_json(content)
+    except ValidationError as error:
+        fix = "are worker and master of one version?"
+        findings = listed_mistakes(error)
+        if not findings:
+            what = f"the body has more than {MAX_MISTAKES} mistakes"
+            raise BadInputError(Refusal(what, "body", fix)) from None
+        where = ".".join(str(part) for part in findings[0]["loc"])[:128] or "body"
+        raise BadInputError(Refusal(findings[0]["msg"], where, fix)) from None
 
 
 def _answer(answer: SweepAnswer) -> web.Response:

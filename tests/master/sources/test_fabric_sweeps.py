@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
@@ -145,7 +145,8 @@ async def test_a_text_that_is_no_whole_dump_is_told_and_takes_nothing_away(
 ) -> None:
     """Cut off; not packed; cut while packed; a bomb; too large to be taken; none of the tool."""
     monkeypatch.setattr(sweeps, "MAX_DUMP_BYTES", 1 << 20)
-    monkeypatch.setattr(sweep_calls, "MAX_PACKED_DUMP_BYTES", 1 << 16)
+    texts = replace(sweep_calls.TEXTS, max_bytes=1 << 16)
+    monkeypatch.setattr(sweep_calls, "TEXTS", texts)
     built = pairs(2)
     text = built.text()
     async with running(*flags) as master:
