@@ -44,6 +44,8 @@ from topo.shared_cards.cards import CardBook
 TURN = 256
 """Hosts that are joined anew before everybody else has a turn: some 10 ms."""
 
+_COMINGS_AND_ENDS = frozenset({What.RESERVED, What.RELEASED, What.EXPIRED, What.BOUND})
+
 _log = structlog.get_logger(__name__)
 
 
@@ -69,8 +71,8 @@ class BookingState:
         """Takes what happens, where it is recorded."""
         self.on_hold: Callable[[HoldChange], None] | None = None
         """Called with what happens to holds, when it is told."""
-        self.on_new_holds: Callable[[Sequence[HoldId]], None] | None = None
-        """Called in the same turn with holds that were not there before: made, restored, copied."""
+        self.on_holds: Callable[[Sequence[HoldId]], None] | None = None
+        """Called in the same turn with holds that came or ended, however that happened."""
         self._limits = limits
         self._usage: NodeUsage | None = None
         self._judged: tuple[object, CapacityView] | None = None
@@ -227,7 +229,7 @@ class BookingState:
             [
                 change.hold.id
                 for change in changes
-                if isinstance(change, HoldChange) and change.what is What.RESERVED
+                if isinstance(change, HoldChange) and change.what in _COMINGS_AND_ENDS
             ]
         )
         return changes
@@ -251,14 +253,15 @@ class BookingState:
 
     def _replace_holds(self, memory: HoldsMemory) -> tuple[Hold, ...]:
         """Replace all holds; return those whose time is over."""
-        before = {hold.id for hold in self._bookings}
+        before = dict.fromkeys(hold.id for hold in self._bookings)
         dropped = self._bookings.restore(memory, self._now())
-        self._announce([hold.id for hold in self._bookings if hold.id not in before])
+        after = dict.fromkeys(hold.id for hold in self._bookings)
+        self._announce([each for each in before | after if (each in before) != (each in after)])
         return dropped
 
-    def _announce(self, new: Sequence[HoldId]) -> None:
-        if new and self.on_new_holds is not None:
-            self.on_new_holds(new)
+    def _announce(self, holds: Sequence[HoldId]) -> None:
+        if holds and self.on_holds is not None:
+            self.on_holds(holds)
 
     def _now(self) -> ClockReading:
         return ClockReading(boot_id(), self.clock(), time.time())

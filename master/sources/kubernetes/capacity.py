@@ -25,7 +25,7 @@ from master.sources.kubernetes import nodes
 from master.sources.kubernetes.device_config import SharingModes
 from master.sources.kubernetes.hold_claims import HoldClaims
 from master.sources.kubernetes.nodes import cluster_node
-from master.sources.kubernetes.plan_proof import PlanProof, planned_node
+from master.sources.kubernetes.plan_proof import PlanProof, booked_note
 from topo.kit.process import collector
 from topo.model.cluster import ClusterNode
 from topo.model.conditions.sources import SourceCondition
@@ -81,6 +81,8 @@ class ClusterCapacity:
         self._proof = PlanProof(of_nodes, state)
         self._planned: Grouped[NodeName, None] = Grouped()
         """Pods that are not bound, by the nodes that their notes name."""
+        self._noting: Grouped[HoldId, None] = Grouped()
+        """The same pods by the holds that their notes name."""
         self._woken = asyncio.Event()
         self.counted: Callable[[ClusterPod], PodSeen | None] = lambda pod: pod.booking
         """Returns what a pod takes, against a hold that it does not name itself."""
@@ -90,7 +92,7 @@ class ClusterCapacity:
         of_pods.subscribe(self._pod_told)
         devices.on_change.append(self._devices_told)
         self._claims = HoldClaims(state)
-        state.on_new_holds = self._count_claimants
+        state.on_holds = self._count_claimants
         self.hold_of: Callable[[Key], HoldId | None] = _no_hold
         """Returns the hold of a ProvisioningRequest, which pods that consume it take over."""
 
@@ -254,12 +256,14 @@ class ClusterCapacity:
             self._state.advance(*events)
 
     def _note_plan(self, key: Key, found: ClusterPod | None) -> None:
-        """Note which node the label of which decides whether the plan of a pod counts."""
-        node = planned_node(found) if found is not None else None
-        if node is not None:
-            self._planned.put(key, node, None)
+        """Note which node, by its label, and which hold decide whether the plan of a pod counts."""
+        note = booked_note(found) if found is not None else None
+        if note is not None:
+            self._planned.put(key, note.node, None)
+            self._noting.put(key, note.hold, None)
         else:
             self._planned.drop(key)
+            self._noting.drop(key)
 
     def _count_planned(self, nodes: Iterable[NodeName]) -> None:
         """Count anew the pods that are planned on nodes that changed: their labels may have."""
@@ -300,8 +304,10 @@ class ClusterCapacity:
         return replace(seen, pod=replace(seen.pod, hold=hold))
 
     def _count_claimants(self, holds: Iterable[HoldId]) -> None:
-        """Count anew, in the same turn, the pods that name holds which were not there before."""
-        self._count_again(self._claims.naming(holds))
+        """Count anew, in the same turn, the pods that name holds which came or ended."""
+        changed = tuple(holds)
+        noting = (key for hold in changed for key in self._noting.values(hold))
+        self._count_again(dict.fromkeys((*self._claims.naming(changed), *noting)))
 
     def _follow_room(self, name: NodeName, found: "_NodeRead | None") -> None:
         room, claims = self._state.room, f"{_CLAIMS_OF}{name}"

@@ -3,13 +3,15 @@
 An opened pod takes the GPUs of its place before it is bound, as its note says: a scheduler clears
 the nomination when an attempt fails, and the plan stays. Whoever may create pods can write a note,
 and a pod that no scheduler binds would take a node for ever. So a note counts here as it does for
-the machine (`topo.gangs.machine.claims`): by a hold that was made for the pod's gang, or by the
-gang's label on the node, which only masters write. Else the pod takes the node that it is nominated
-to, which only schedulers and masters write.
+the machine (`topo.gangs.machine.claims`): by the gang's label on the node, which only masters
+write, or by a hold that was made for the pod's gang; and by a hold only on a node that it books,
+since one gang with a hold could else take any node of the cluster. Else the pod takes the node that
+it is nominated to, which only schedulers and masters write.
 
-Cost: O(1) for a pod.
+Cost: O(1) for a pod on a node with the label, else O(nodes of the hold).
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from master.booking.state import BookingState
@@ -19,7 +21,7 @@ from master.kube.store import Store
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.hold_claims import gang_of_hold
 from topo.gangs.machine.claims import is_borne_out
-from topo.gangs.machine.gang import Note, Selection
+from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import Hold, HoldId
 
@@ -33,33 +35,36 @@ class PlanProof:
 
     def borne_out(self, pod: ClusterPod) -> ClusterPod:
         """Return the pod with the booking that counts: of its plan, of its nomination, or none."""
-        node = planned_node(pod)
-        seen = pod.booking
-        if node is None or seen is None or self._is_borne_out(pod):
+        note, seen = booked_note(pod), pod.booking
+        if note is None or seen is None or self._is_borne_out(pod.gang_id, note):
             return pod
         if pod.nominated is None:
             return replace(pod, booking=None)
         return replace(pod, booking=replace(seen, pod=replace(seen.pod, node=pod.nominated)))
 
-    def _is_borne_out(self, pod: ClusterPod) -> bool:
-        note = pod.note if isinstance(pod, GangPod) else None
-        if note is None:
-            return False
+    def _is_borne_out(self, gang_id: GangId, note: Note) -> bool:
         node = self._nodes.objects.get(("", note.node))
         labels = node.metadata.labels if node is not None else {}
-        label = Selection(labels.get(f"{self._prefix}{pod.gang_id}", ""))
-        return is_borne_out(note, self._holds(pod, note), {note.node: label})
+        labelled = {note.node: Selection(labels.get(f"{self._prefix}{gang_id}", ""))}
+        return is_borne_out(note, (), labelled) or is_borne_out(
+            note, self._holds(gang_id, note), labelled
+        )
 
-    def _holds(self, pod: ClusterPod, note: Note) -> tuple[HoldId, ...]:
-        """Return the hold of a note if it was made for the pod's gang."""
+    def _holds(self, gang_id: GangId, note: Note) -> tuple[HoldId, ...]:
+        """Return the hold of a note if it was made for the pod's gang and books that node."""
         hold = self._state.find_hold(note.hold)
-        is_own = isinstance(hold, Hold) and gang_of_hold(hold) == pod.gang_id
-        return (note.hold,) if is_own else ()
+        if not isinstance(hold, Hold) or gang_of_hold(hold) != gang_id:
+            return ()
+        return (note.hold,) if note.node in _nodes_of(hold) else ()
 
 
-def planned_node(pod: ClusterPod) -> NodeName | None:
-    """Return the node that an unbound pod takes by its note; None for any other pod."""
+def _nodes_of(hold: Hold) -> Iterator[NodeName]:
+    return (node for group in hold.groups for node, _ in group.pods)
+
+
+def booked_note(pod: ClusterPod) -> Note | None:
+    """Return the note by which an unbound pod takes a node; None for any other pod."""
     note = pod.note if isinstance(pod, GangPod) else None
     if note is None or not note.is_booked or pod.node is not None or pod.booking is None:
         return None
-    return note.node
+    return note

@@ -19,7 +19,7 @@ from topo.placement.job.request import Request
 
 pytestmark = pytest.mark.virtual_time
 
-A, B = NodeName(NODES[0]), NodeName(NODES[1])
+A, B, C = (NodeName(node) for node in NODES[:3])
 HOLD = HoldId("hold-1")
 LABEL = f"gang.metax-tech.com/{GANG}"
 
@@ -118,3 +118,31 @@ async def test_a_hold_of_its_gang_bears_it_out_and_no_other(
             await wait_opened(server, nominated=B)
             assert counts(state) == (8, 0, 0)
             assert state.usage().counts[B].used == 8
+
+
+async def test_a_hold_of_its_gang_bears_out_no_node_that_it_does_not_book(tmp_path: Path) -> None:
+    async with fake_server() as server:
+        await start(server)
+        async with following(server, tmp_path) as master:
+            await asyncio.sleep(1)
+            state = state_of(master)
+            job = Request(pods=2, gpus_per_pod=8)
+            hold_on(state, HoldRequest(job, 3600, gang_key(GANG, HOLD)))
+            await wait_opened(server, node=C)
+            assert counts(state) == (0, HELD, 0)
+
+
+async def test_a_pod_is_counted_anew_when_the_hold_of_its_note_comes_or_ends(
+    tmp_path: Path,
+) -> None:
+    async with fake_server() as server:
+        await start(server)
+        async with following(server, tmp_path) as master:
+            await wait_opened(server)
+            state = state_of(master)
+            assert counts(state) == (0, 0, 0)
+            job = Request(pods=2, gpus_per_pod=8)
+            hold_on(state, HoldRequest(job, 3600, gang_key(GANG, HOLD)))
+            assert counts(state) == (8, HELD, 8), "beside the hold, which it does not name"
+            state.advance(HoldReleased(HOLD))
+            assert counts(state) == (0, 0, 0)
