@@ -33,7 +33,7 @@ from master.controllers.nomination.status.warnings import gang_warnings
 from master.controllers.nomination.writing.instruction_writer import InstructionWriter
 from master.object_errors import ObjectErrors, ObjectKind
 from topo.gangs.machine.events import Event, Leading, Observed, Planned, Unreadable, Vanished
-from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.instructions import (
     Check,
@@ -100,8 +100,10 @@ class Nomination:
     """Whether placement has begun: this master leads and knows the free capacity."""
     _left: tuple[Instruction, ...] = field(default=(), init=False)
     """What the last turn left to be done."""
-    _set_aside: dict[GangId, str] = field(default_factory=dict, init=False)
-    """The gangs that were set aside at the last turn, by the name that people know them by."""
+    _told: dict[GangId, tuple[str, str]] = field(default_factory=dict, init=False)
+    """The gangs whose error is noted: by which name, and the error."""
+    _untold: dict[GangId, ObjectError] = field(default_factory=dict, init=False)
+    """The gangs of which telling something raised an error, until something is told."""
 
     def __post_init__(self) -> None:
         self._began_s = self.now()
@@ -219,16 +221,23 @@ class Nomination:
             self.changes.debounce.wake()
 
     def _note_errors(self) -> None:
-        """Note the gangs that are set aside, and those that are not any more."""
-        before, now = self._set_aside, dict[GangId, str]()
-        for gang_id, error in self.machine.errors():
-            gang = self.reader.known.get(gang_id)
-            now[gang_id] = f"{gang.namespace}/{gang.name}" if gang is not None else str(gang_id)
-            if self.errors.of(ObjectKind.GANG).get(now[gang_id]) != error.reason:
-                self.errors.note(ObjectKind.GANG, now[gang_id], error)
-        for gang_id in before.keys() - now.keys():
-            self.errors.note(ObjectKind.GANG, before[gang_id], None)
-        self._set_aside = now
+        """Note the gangs with an error, and those that have none any more.
+
+        Gangs of one name, such as a Job and a StatefulSet, are told apart by their ids.
+        """
+        errors = self._untold | dict(self.machine.errors())
+        for gang_id in self._told.keys() - errors.keys():
+            self.errors.note(ObjectKind.GANG, self._told.pop(gang_id)[0], None)
+        for gang_id, error in errors.items():
+            name, why = self._told.get(gang_id, ("", ""))
+            if why != error.reason:
+                name = name or self._title(gang_id)
+                self._told[gang_id] = name, error.reason
+                self.errors.note(ObjectKind.GANG, name, error)
+
+    def _title(self, gang_id: GangId) -> str:
+        gang = self.reader.known.get(gang_id)
+        return f"{gang.namespace}/{gang.name} ({gang_id})" if gang is not None else str(gang_id)
 
     def _observed(self, gang_id: GangId) -> Event:
         gang, before = self.reader.build(gang_id), self.reader.known.get(gang_id)
@@ -236,7 +245,9 @@ class Nomination:
             return self._vanished(gang_id)
         if isinstance(gang, ObjectError):
             return self._unreadable(gang_id, gang)
-        self.status.note_doubts.look(gang, before)
+        told = attempt(partial(self.status.note_doubts.look, gang, before))
+        if isinstance(told, ObjectError):
+            self._untold[gang_id] = told
         if before is not None:
             self.metrics.count_bound(before, gang)
         self.reader.known[gang_id] = gang
@@ -245,15 +256,19 @@ class Nomination:
             self.changes.queues.release(gang_id)
         return Observed(gang)
 
-    def _unreadable(self, gang_id: GangId, error: ObjectError) -> Unreadable:
-        """Return the event that sets a gang aside."""
-        gang = self.reader.known[gang_id] = self.reader.outline(gang_id)
+    def _unreadable(self, gang_id: GangId, error: ObjectError) -> Event:
+        """Return the event that sets a gang aside; that it is gone, if its pods are by now."""
+        gang = self.reader.outline(gang_id)
+        if gang is None:
+            return self._vanished(gang_id)
+        self.reader.known[gang_id] = gang
         self.changes.inflight.read(gang)
         return Unreadable(gang, error)
 
     def _vanished(self, gang_id: GangId) -> Vanished:
         """Forget a gang without pods; return the event for the machine."""
         self.reader.known.pop(gang_id, None)
+        self._untold.pop(gang_id, None)
         self.ungated.pop(gang_id, None)
         changes, status = self.changes, self.status
         for part in (changes.inflight, changes.ahead, status.store, status.writer):
@@ -282,7 +297,7 @@ class Nomination:
                 case UnlabelNodes():
                     self.writes.label(each.id, dict.fromkeys(each.nodes))
                 case ReportStatus():
-                    self._note(each.id, attempt(partial(self._report, each)))
+                    self._report(each)
                 case _:
                     of_pods.append(each)
         for gang_id, of_gang in groupby(of_pods, key=attrgetter("id")):
@@ -296,16 +311,19 @@ class Nomination:
         found = attempt(answer)
         return self._unreadable(gang_id, found) if isinstance(found, ObjectError) else found
 
-    def _note(self, gang_id: GangId, found: object) -> None:
-        """Note the error of a step for a gang that goes on without its result."""
-        gang = self.reader.known.get(gang_id)
-        if isinstance(found, ObjectError) and gang is not None:
-            self.errors.note(ObjectKind.GANG, f"{gang.namespace}/{gang.name}", found)
-
     def _report(self, asked: ReportStatus) -> None:
-        if (gang := self.reader.known.get(asked.id)) is not None:
-            text = self.status.nomination.describe(gang, asked.state, asked.text)
-            self.status.store.report(gang, asked.state, text)
+        """Report the state of a gang; one for which that raises an error goes on untold."""
+        self._untold.pop(asked.id, None)
+        gang = self.reader.known.get(asked.id)
+        if gang is None:
+            return
+        found = attempt(partial(self._report_of, gang, asked))
+        if isinstance(found, ObjectError):
+            self._untold[asked.id] = found
+
+    def _report_of(self, gang: Gang, asked: ReportStatus) -> None:
+        text = self.status.nomination.describe(gang, asked.state, asked.text)
+        self.status.store.report(gang, asked.state, text)
 
     def _place(self, asked: Place) -> Event:
         with self.metrics.decision():

@@ -60,9 +60,10 @@ class GangReader:
         pods = self.pods(gang_id)
         return attempt(partial(build_gang, gang_id, pods, self._context)) if pods else None
 
-    def outline(self, gang_id: GangId) -> Gang:
-        """Return a gang with pods as far as it can always be read. O(pods)."""
-        return outline_gang(gang_id, self.pods(gang_id), self._context)
+    def outline(self, gang_id: GangId) -> Gang | None:
+        """Return a gang as far as it can always be read; None if it has no pods. O(pods)."""
+        pods = self.pods(gang_id)
+        return outline_gang(gang_id, pods, self._context) if pods else None
 
     def awaits(self, gang_id: GangId) -> str:
         """Return why Volcano does not admit a gang now; empty for a gang that may start."""

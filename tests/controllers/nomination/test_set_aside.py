@@ -9,8 +9,10 @@ import pytest
 
 from master.controllers.nomination import gang_reader, placement_answers
 from master.controllers.nomination.status.nomination_policy import NominationPolicy
+from master.controllers.nomination.status.note_doubts import NoteDoubts
 from master.controllers.nomination.writing import gang_writes
-from master.object_errors import ObjectKind
+from master.kube.objects import PODS
+from master.object_errors import ObjectErrors, ObjectKind
 from tests.controllers.nomination.gang_world import GangWorld, gang_world, is_open, nominated
 from tests.controllers.nomination.masters import FLIES
 from tests.controllers.nomination.objects import gang_of_job
@@ -20,7 +22,7 @@ from topo.model.errors import SharedStateError
 
 pytestmark = pytest.mark.virtual_time
 
-BAD = gang_of_job("bad")
+BAD, TWIN = gang_of_job("bad"), gang_of_job("twin")
 PODS_AT = "/api/v1/namespaces/jobs/pods"
 
 
@@ -114,12 +116,80 @@ async def test_a_state_that_cannot_be_told_is_no_reason_not_to_place(
     def describe(*_: object) -> str:
         raise KeyError("evicts")
 
-    monkeypatch.setattr(NominationPolicy, "describe", describe)
     async with gang_world() as world:
-        pods = [world.add_pod(index) for index in range(2)]
-        await asyncio.sleep(10)
+        with monkeypatch.context() as patched:
+            patched.setattr(NominationPolicy, "describe", describe)
+            pods = [world.add_pod(index) for index in range(2)]
+            await asyncio.sleep(10)
         assert all(is_open(pod) for pod in pods)
         assert "KeyError" in "".join(world.nomination.errors.of(ObjectKind.GANG).values())
+        for pod in pods:
+            world.bind(pod)
+        await asyncio.sleep(10)
+        assert not world.nomination.errors.of(ObjectKind.GANG), "its next state was told"
+
+
+async def test_a_doubt_that_cannot_be_told_is_no_reason_not_to_place(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    look = raising_for(NoteDoubts.look, lambda _, gang, *__: gang.id == BAD)
+    monkeypatch.setattr(NoteDoubts, "look", look)
+    async with gang_world() as world:
+        pods = [world.add_pod(index, job="bad") for index in range(2)]
+        await asyncio.sleep(10)
+        assert all(is_open(pod) for pod in pods)
+
+
+async def test_a_gang_whose_pods_are_gone_once_a_step_for_it_raises_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    async with gang_world() as world:
+
+        def answer(*args: Any, **kwargs: Any) -> Any:
+            if args[1].id != BAD:
+                return placed(*args, **kwargs)
+            for n in range(2):
+                world.api.remove(PODS, f"bad-{n}", "jobs")
+            monkeypatch.setattr(
+                reader, "pods", lambda gang_id: [] if gang_id == BAD else pods(gang_id)
+            )
+            raise TypeError("x")
+
+        reader, placed = world.nomination.reader, placement_answers.answer_place
+        pods = reader.pods
+        monkeypatch.setattr(placement_answers, "answer_place", answer)
+        _ = [world.add_pod(index, job="bad") for index in range(2)]
+        good = [world.add_pod(index, job="good") for index in range(2)]
+        await asyncio.sleep(10)
+        assert all(is_open(pod) for pod in good)
+        assert world.nomination.view.get(BAD) is None
+        assert not world.nomination.errors.of(ObjectKind.GANG)
+
+
+async def test_two_gangs_of_one_name_are_each_set_aside_once(monkeypatch: pytest.MonkeyPatch):
+    told: list[tuple[str, str]] = []
+    breaking(gang_reader, "build_gang", lambda gang_id, *_: gang_id in {BAD, TWIN})(monkeypatch)
+    async with gang_world() as world:
+        note = ObjectErrors.note
+
+        def noting(self: ObjectErrors, kind: ObjectKind, name: str, error: Any) -> None:
+            if kind is ObjectKind.GANG:
+                told.append((name, str(error)))
+            note(self, kind, name, error)
+
+        monkeypatch.setattr(ObjectErrors, "note", noting)
+        for job in ("bad", "twin"):
+            _ = [world.add_pod(index, job=job) for index in range(2)]
+        await asyncio.sleep(10)
+        for n in range(5):  # other gangs have their turns
+            world.add_pod(0, job=f"good-{n}")
+            await asyncio.sleep(5)
+        assert len(told) == 2
+        assert len(world.nomination.errors.of(ObjectKind.GANG)) == 2
+        for n in range(2):
+            world.api.remove(PODS, f"bad-{n}", "jobs")
+        await asyncio.sleep(10)
+        assert len(world.nomination.errors.of(ObjectKind.GANG)) == 1
 
 
 async def test_an_error_of_the_bookings_ends_the_loop(monkeypatch: pytest.MonkeyPatch):
