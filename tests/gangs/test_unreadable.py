@@ -1,6 +1,7 @@
 """An error that a step raises for one gang is that gang's: all others go on in the same step."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -195,6 +196,19 @@ def test_it_is_forgotten_with_its_job() -> None:
     cluster.submit(job("bad", 2))
     machine.advance(2.0, Observed(cluster.seen(BAD).gang))
     machine.validate()
+
+
+def test_the_gate_timeout_goes_on_where_an_earlier_leader_began_it() -> None:
+    cluster = Cluster(dragonflies(1))
+    cluster.submit(job("bad", 2))
+    gang = replace(cluster.seen(BAD).gang, aside_s=-300.0)
+    machine = Leader.over(cluster, SETTINGS).gangs
+    machine.advance(0.0, Unreadable(gang, ObjectError("x")))
+    assert machine.next_s is not None
+    assert machine.next_s <= 600.0
+    assert not [each for each in machine.advance(599.0) if isinstance(each, OpenUnplanned)]
+    opened = [each for each in machine.advance(600.0) if isinstance(each, OpenUnplanned)]
+    assert len(opened) == 2
 
 
 def test_pods_that_are_expected_have_no_gates_to_open() -> None:

@@ -267,7 +267,8 @@ async def leading(
 ) -> AsyncIterator[Leader]:
     """A master that leads until the block ends, or follows, with the holds that one before kept.
 
-    `reservations` builds what was booked for pods before they were there.
+    `reservations` builds what was booked for pods before they were there. `server_now` is the time of
+    this master and of the API servers.
     """
     loop, registry = asyncio.get_running_loop(), prom.CollectorRegistry()
     placements = Placements(Policy(), Limits(), PlacementMetrics(registry), loop.time)
@@ -335,6 +336,7 @@ async def leading(
         reporter=Reporter("topo-master", "topo-master-0"),
         registry=registry,
         clock=loop.time,
+        now=server_now,
         server_now=server_now,
         uncounted=uncounted,
     )

@@ -1,6 +1,7 @@
 """An error that reading, placing or writing one gang raises is that gang's; the leader goes on."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -11,11 +12,15 @@ from master.controllers.nomination import gang_reader, placement_answers
 from master.controllers.nomination.status.nomination_policy import NominationPolicy
 from master.controllers.nomination.status.note_doubts import NoteDoubts
 from master.controllers.nomination.writing import gang_writes
-from master.kube.objects import PODS
+from master.kube.objects import NODES, PODS
 from master.object_errors import ObjectErrors, ObjectKind
 from tests.controllers.nomination.gang_world import GangWorld, gang_world, is_open, nominated
-from tests.controllers.nomination.masters import FLIES
-from tests.controllers.nomination.objects import gang_of_job
+from tests.controllers.nomination.masters import FLIES, NODE_NAMES, leading
+from tests.controllers.nomination.objects import PAIR, gang_of_job, gated_pod
+from tests.kube.api_model import ApiModel
+from tests.publish.forests import VENDOR
+from tests.support.kubernetes import node_status
+from topo.gangs.decisions.place import answer_place
 from topo.gangs.machine.settings import BY_DEFAULT
 from topo.model.conditions.gang_states import GangState
 from topo.model.errors import SharedStateError
@@ -110,6 +115,25 @@ async def test_the_gates_are_opened_after_the_gate_timeout(monkeypatch: pytest.M
         assert not any(pod.document["spec"].get("nodeSelector") for pod in pods)
 
 
+async def test_the_gates_are_opened_then_also_where_leaders_change_more_often(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    break_placing(monkeypatch)
+    api = ApiModel(delay_s=0.005)
+    for name in NODE_NAMES:
+        api.add(NODES, name, metadata={"labels": {}}, spec={}, status=node_status())
+    for index in range(2):
+        api.add(PODS, f"bad-{index}", **gated_pod(index, PAIR, uid="bad"))
+    pods = [api.objects[PODS_AT, f"bad-{n}"] for n in range(2)]
+    clock = asyncio.get_running_loop().time
+    began_s = time.time() - clock()
+    for _ in range(4):
+        assert not any(is_open(pod) for pod in pods)
+        async with leading(api, api, VENDOR, server_now=lambda: began_s + clock()):
+            await asyncio.sleep(0.3 * BY_DEFAULT.gate_s)
+    assert all(is_open(pod) for pod in pods)
+
+
 async def test_a_state_that_cannot_be_told_is_no_reason_not_to_place(
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -155,7 +179,7 @@ async def test_a_gang_whose_pods_are_gone_once_a_step_for_it_raises_is_gone(
             )
             raise TypeError("x")
 
-        reader, placed = world.nomination.reader, placement_answers.answer_place
+        reader, placed = world.nomination.reader, answer_place
         pods = reader.pods
         monkeypatch.setattr(placement_answers, "answer_place", answer)
         _ = [world.add_pod(index, job="bad") for index in range(2)]

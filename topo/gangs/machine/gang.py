@@ -187,8 +187,11 @@ class Gang:
     clean-up); empty for a gang that is to be planned.
 
     `created_s` is on the clock of `Gangs.advance`. After `wait_s` from then, a required group may
-    be split; None for never. `preempts`: its pods may have others evicted. `unheeded_class` is the
-    priority class of its pods where its scheduler goes by that of the job, which has none.
+    be split; None for never. `aside_s` is since when it is set aside (`unreadable`) by the word of
+    an earlier leader, on the same clock; None where none said so.
+
+    `preempts`: its pods may have others evicted. `unheeded_class` is the priority class of its pods
+    where its scheduler goes by that of the job, which has none.
     `takes` is the most that any of its pods takes of a node beside GPUs. Where its pods take
     different numbers of GPUs each counts as the largest, and `fewest_gpus` is what the smallest
     takes; else it is 0.
@@ -216,6 +219,7 @@ class Gang:
     hopeless: bool = False
     ungated: str = ""
     wait_s: float | None = None
+    aside_s: float | None = None
     preempts: bool = False
     unheeded_class: str = ""
     takes: Amounts = ()

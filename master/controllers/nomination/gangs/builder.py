@@ -27,6 +27,7 @@ from topo.gangs.annotation_keys import is_workload
 from topo.gangs.machine.gang import Binding, Gang, GangId
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms
+from topo.model.conditions.gang_states import GangState
 from topo.model.pod_requests import Amounts, most_of
 from topo.placement.job.request import Request
 
@@ -63,6 +64,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         hopeless=awaits is not None and awaits.never,
         ungated=context.ungated.get(gang_id) or _opened_without_plan(ranked) or no_plan,
         wait_s=first.terms.wait_s if isinstance(first.terms, GroupTerms) else None,
+        aside_s=_aside_s(pods, context),
         preempts=all(pod.may_preempt for pod in pods),
         unheeded_class=_unheeded_class(group, pods),
         takes=_most(placed, context),
@@ -110,9 +112,17 @@ def outline_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext)
         priority=0,
         created_s=min(pod.created_s for pod in pods) - context.ahead_s,
         members=tuple(map(member_of, pods)),
+        aside_s=_aside_s(pods, context),
         labelled=context.labelled(gang_id),
         holds=context.holds(gang_id),
     )
+
+
+def _aside_s(pods: Sequence[GangPod], context: GangContext) -> float | None:
+    """Return since when a leader has set the gang aside, as its pods say; None if none says so."""
+    told = (pod.reported for pod in pods)
+    times = [each.at_s for each in told if each and each.state is GangState.UNREADABLE]
+    return min(times) - context.ahead_s if times else None
 
 
 def _reservation(pods: Sequence[GangPod], context: GangContext) -> Reservation | None:

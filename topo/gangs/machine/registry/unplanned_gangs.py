@@ -82,7 +82,7 @@ class UnplannedGangs:
         """Set a gang aside for an error; `given` are its pending writes."""
         self._gone.pop(gang.id, None)
         before, failures = self._set_aside.get(gang.id), self._failures.get(gang.id)
-        failures = failures.next(now_s, self._settings) if failures else Failures(now_s, now_s)
+        failures = failures.next(now_s, self._settings) if failures else Failures.first(gang, now_s)
         self._failures[gang.id] = failures
         is_reported = before is not None and before.is_reported and before.error == error
         self._set_aside[gang.id] = SetAside(

@@ -36,6 +36,16 @@ class Failures:
     times: int = 1
     read_s: float | None = None
 
+    @classmethod
+    def first(cls, gang: Gang, now_s: float) -> "Failures":
+        """Return the failures of a gang with its first one of this leader.
+
+        The gate timeout goes on where an earlier leader began it: of leaders that follow each other
+        within that time, each would else begin it anew, and the gates stay for ever.
+        """
+        since_s = now_s if gang.aside_s is None else min(now_s, gang.aside_s)
+        return cls(since_s, now_s)
+
     def next(self, now_s: float, settings: GangSettings) -> "Failures":
         """Return the failures with one more; those of a gang that was well for long begin anew."""
         if self.read_s is not None and now_s - self.read_s > 2 * settings.retry_ceiling_s:
