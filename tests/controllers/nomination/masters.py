@@ -267,8 +267,8 @@ async def leading(
 ) -> AsyncIterator[Leader]:
     """A master that leads until the block ends, or follows, with the holds that one before kept.
 
-    `reservations` builds what was booked for pods before they were there. `server_now` is the time of
-    this master and of the API servers.
+    `reservations` builds what was booked for pods before they were there. `server_now` is the time
+    of this master and of the API servers.
     """
     loop, registry = asyncio.get_running_loop(), prom.CollectorRegistry()
     placements = Placements(Policy(), Limits(), PlacementMetrics(registry), loop.time)

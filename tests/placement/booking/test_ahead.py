@@ -14,8 +14,7 @@ from topo.placement.booking.ahead import (
 )
 from topo.placement.booking.holds import HoldId
 
-if TYPE_CHECKING:
-    TYPES = ("C500", "C600")
+TYPES = ("C500", "C600")
 
 
 def kept(name: str, gpus: int, gpu_type: str = "C500", workload: str = "") -> Kept:
