@@ -39,6 +39,7 @@ from topo.model.conditions.master import MasterCondition
 from topo.model.errors import Refusal
 from topo.model.fabric import FabricDump
 from topo.model.ids import NodeName
+from topo.model.isolation import ObjectError, attempt
 from topo.model.machine import NodeFacts
 from topo.model.observation import Event, FabricLoaded
 from topo.model.rest.topology import WarningDocument
@@ -145,7 +146,8 @@ class WiringCheck:
                 before, inputs = inputs, self._inputs()
                 if inputs != before:
                     self._due_s = math.inf
-                    self._show(await off_loop(self._compare(self._plan)))
+                    found = await off_loop(partial(attempt, self._compare(self._plan)))
+                    self._show(_refused(found) if isinstance(found, ObjectError) else found)
                     took_s = self.clock() - now_s
                     self._due_s = min(self._due_s, now_s + max(REST_S, _REST_FACTOR * took_s))
             await asyncio.sleep(LOOK_S)
@@ -215,6 +217,13 @@ class WiringCheck:
         condition = MasterCondition.CABLES_DIFFER
         texts = (*self.last.unjoined, *([_say(self.last)] if self.last.wrong else []))
         return tuple(WarningDocument.of(condition, text, condition.step) for text in texts)
+
+
+def _refused(error: ObjectError) -> Refusal:
+    """Return an error as a refusal: it is of what workers report, as of the plan."""
+    _log.error("the plan of cables is not compared", why=error.reason, traceback=error.trace)
+    fix = "report it: it is an error of topo-master, and its log has the traceback"
+    return Refusal(f"comparing it raised {error}", "what is seen", fix)
 
 
 def _say(last: CheckedPlan) -> str:

@@ -14,6 +14,7 @@ from master.kube.objects import PODS, parsed
 from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.writing.writer import Writer, WriterMetrics
+from master.object_errors import ObjectKind
 from master.sources.kubernetes.pods import PodParser
 from tests.controllers.nomination.masters import until
 from tests.controllers.nomination.objects import GANG, JOB, WORDS, gang_of_job, gated_pod
@@ -235,3 +236,24 @@ async def test_a_composite_group_of_which_some_groups_alone_are_scheduled_is_a_w
             gangs.api.touch(AT, leaf)
             await asyncio.sleep(2 * PATIENCE_S)
             assert gangs.codes() == expected
+
+
+async def test_an_error_about_one_pod_group_costs_that_one_alone() -> None:
+    gangs = Gangs()
+    counted = gangs.groups.succeeded
+
+    def succeeded(gang_id: GangId) -> int:
+        if gang_id == "job-2":
+            raise KeyError(gang_id)
+        return counted(gang_id)
+
+    gangs.groups.succeeded = succeeded
+    async with gangs.running():
+        gangs.pod(0, job="job-2")
+        gangs.pod(0)
+        await until(lambda: gangs.group is not None)
+        assert gangs.api.writes == [("POST", NAME)]
+        assert list(gangs.groups.errors.of(ObjectKind.WRITE)) == ["PodGroup jobs/job-2"]
+        gangs.groups.succeeded = counted
+        await until(lambda: ("POST", "job-2") in gangs.api.writes)
+        assert not gangs.groups.errors.of(ObjectKind.WRITE)

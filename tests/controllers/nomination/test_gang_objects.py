@@ -173,3 +173,22 @@ async def test_jobs_of_one_name_have_an_object_each_and_many_are_written_over_se
         await until(lambda: len(found(cluster)) == AT_ONCE + 11)
         gangs = {document["status"]["id"] for document in found(cluster).values()}
         assert len(gangs) == AT_ONCE + 11
+
+
+async def test_an_error_about_one_gang_costs_its_object_alone(monkeypatch: pytest.MonkeyPatch):
+    is_broken = True
+    original = GangObjects._wanted
+
+    def faulty(self: GangObjects, gang: Gang, *more: Any) -> Any:
+        if is_broken:
+            raise ZeroDivisionError
+        return original(self, gang, *more)
+
+    monkeypatch.setattr(GangObjects, "_wanted", faulty)
+    cluster = GangCluster("volcano", binds=False)
+    async with shown(cluster):
+        cluster.submit()
+        await asyncio.sleep(5 * LOOK_S)
+        assert not found(cluster)
+        is_broken = False
+        await until(lambda: state(cluster) == GangState.OPENED)

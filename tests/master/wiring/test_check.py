@@ -203,3 +203,29 @@ async def test_a_master_without_a_plan_says_how_to_give_one(token_flag: str) -> 
     async with running("--mode=dragonfly", token_flag) as master:
         answer = await master.get("/v1/wiring")
         assert (answer.status, "--wiring-plan" in answer.json["fix"]) == (404, True)
+
+
+async def test_an_error_of_the_comparison_leaves_the_last_one_and_the_master_runs(
+    tmp_path: Path, token_flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = tmp_path / "plan.csv"
+    plan.write_text(HEADER + "a,1,d,1\nc,1,b,1\n")
+    async with running("--mode=dragonfly", f"--wiring-plan={plan}", token_flag) as master:
+        for pair in ("ab", "cd"):
+            await master.pair(*pair)
+        await counts(master, {"swap": 2})
+
+        def broken(*_: object) -> Any:
+            raise RecursionError("maximum recursion depth exceeded")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("master.wiring.check.own_ports", broken)
+            plan.write_text(HEADER + "a,1,b,1\nc,1,d,1\n")
+
+            async def is_told() -> bool:
+                return "RecursionError" in (await warnings(master)).get("wiring-plan-file", "")
+
+            await eventually(is_told)
+            assert (await master.get("/v1/wiring")).json["counts"] == {"swap": 2}
+        plan.write_text(HEADER + "c,1,d,1\na,1,b,1\n")
+        await counts(master, {})
