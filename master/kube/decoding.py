@@ -14,7 +14,6 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from master.kube.errors import Failure, KubeError, StatusObject
 from master.kube.objects import Key, KubeObject, Resource
-from master.kube.schema.json_depth import cut_depth
 from topo.model.isolation import ObjectError, caught
 
 T = TypeVar("T", bound=KubeObject)
@@ -97,7 +96,10 @@ class _Failed(BaseModel):
 
 
 class Decoder(Generic[T]):
-    """Decodes the lists and watches of one resource; raises `KubeError` for other answers."""
+    """Decodes the lists and watches of one resource; raises `KubeError` for other answers.
+
+    Those include a text in which a single object is nested too deep (`reading.shallow`).
+    """
 
     def __init__(self, resource: Resource[T]) -> None:
         model: Any = resource.model
@@ -123,7 +125,7 @@ class Decoder(Generic[T]):
     def _page_by_one(self, body: bytes, why: str) -> DecodedPage[T]:
         """Decode the page object by object, because at least one object cannot be read."""
         try:
-            found = self._raw_list.validate_json(cut_depth(body))
+            found = self._raw_list.validate_json(body)
         except ValidationError:
             raise malformed(f"the list cannot be read: {why}") from None
         self._check(found)
@@ -156,7 +158,7 @@ class Decoder(Generic[T]):
 
     def _odd_event(self, line: bytes, why: str) -> Happened[T]:
         try:
-            event = self._raw_event.validate_python(orjson.loads(cut_depth(line)))
+            event = self._raw_event.validate_python(orjson.loads(line))
         except ValueError:
             raise malformed(f"a line of the watch cannot be read: {why}") from None
         one = self._one(event.object)

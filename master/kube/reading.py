@@ -9,6 +9,8 @@ from master.kube.client import Call, Caller
 from master.kube.decoding import DecodedPage, Decoder, decode
 from master.kube.errors import Failure, KubeError
 from master.kube.objects import KubeObject, Resource, collection_path, object_path
+from master.kube.schema.json_depth import cut_depth
+from topo.kit.threads import off_loop
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -60,7 +62,10 @@ async def _pages(
     token = ""
     for _ in range(MAX_PAGES):
         body = await client.call(page_of(token))
-        page = await asyncio.to_thread(decoder.page, body)
+        try:
+            page = await asyncio.to_thread(decoder.page, body)
+        except KubeError as error:
+            page = await asyncio.to_thread(decoder.page, await shallow(body, error))
         if page.unreadable:
             raise _unreadable(page)
         found += page.objects
@@ -68,6 +73,19 @@ async def _pages(
         if not token:
             return tuple(found)
     raise KubeError(f"there are more than {MAX_PAGES} pages of a list", status=500)
+
+
+async def shallow(text: bytes, error: KubeError) -> bytes:
+    """Return a text that could not be decoded without what is nested too deep, cut in a thread.
+
+    Raises `error` where that is not why. A user may nest as deep as a free field takes, and the
+    text of many such objects takes a second a MB.
+    """
+    if error.failure is Failure.MALFORMED:
+        cut = await off_loop(partial(cut_depth, text))
+        if cut is not text:
+            return cut
+    raise error
 
 
 def page_call(path: str, query: Mapping[str, str], token: str, page_size: int = PAGE) -> Call:

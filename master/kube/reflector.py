@@ -22,12 +22,13 @@ from master.kube.errors import Failure, KubeError
 from master.kube.list_watch_state import ListPage, ListWatchState, Watch
 from master.kube.metrics import ENDED, KubeMetrics
 from master.kube.objects import Key, KubeObject, Resource, collection_path, key_of
-from master.kube.reading import LIST_S, page_call
+from master.kube.reading import LIST_S, page_call, shallow
 from master.object_errors import ObjectErrors, ObjectKind
 from topo.model.isolation import ObjectError, attempt, caught
 
 T = TypeVar("T", bound=KubeObject)
 T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
+T_answer = TypeVar("T_answer")
 T_contra = TypeVar("T_contra", bound=KubeObject, contravariant=True)
 
 IDLE_S = 70.0
@@ -204,7 +205,7 @@ class Reflector(Generic[T]):
                 self.scope.dropped.begin()
         call = page_call(self._path, self.scope.query, question.token)
         try:
-            page = self._decoder.page(await self.client.call(call))
+            page = await self._decoded(self._decoder.page, await self.client.call(call))
         except KubeError as error:
             return self._request_failed(error, "list", 0.0)
         self._record_answer()
@@ -231,7 +232,7 @@ class Reflector(Generic[T]):
                 began_s = self.clock()
                 self._record_answer()
                 async for line in lines:
-                    self._handle_line(line)
+                    self._handle_event(await self._decoded(self._decoder.event, line))
                     taken += 1
                     if taken % TURN == 0:
                         await asyncio.sleep(0)
@@ -310,9 +311,14 @@ class Reflector(Generic[T]):
             for listener in self._listeners:
                 self._tell_list(listener, before)
 
-    def _handle_line(self, line: bytes) -> None:
-        """Handle one line of a watch."""
-        event = self._decoder.event(line)
+    async def _decoded(self, decode: Callable[[bytes], T_answer], text: bytes) -> T_answer:
+        try:
+            return decode(text)
+        except KubeError as error:
+            return decode(await shallow(text, error))
+
+    def _handle_event(self, event: Happened[T] | Bookmark) -> None:
+        """Handle what one line of a watch tells."""
         self._record_answer()
         if isinstance(event, Bookmark):
             self._state.event_received(event.version)

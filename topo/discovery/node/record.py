@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topo.discovery.modes import DiscoverySettings
@@ -74,14 +74,11 @@ class NodeRecord:
 
     def copy(self) -> "NodeRecord":
         """Return a record that changes by itself. Some microseconds for a healthy node."""
-        return replace(
-            self,
-            verdict=self.verdict.copy(),
-            hardware=copy(self.hardware),
-            fabric_ports=copy(self.fabric_ports),
-            claims=dict(self.claims),
-            _reading=dict(self._reading),
-        )
+        made = copy(self)
+        made.verdict = self.verdict.copy()
+        made.hardware, made.fabric_ports = copy(self.hardware), copy(self.fabric_ports)
+        made.claims = dict(self.claims)
+        return made
 
     def take(self, facts: NodeFacts, settings: DiscoverySettings) -> bool:
         """Take one reading; True if the reasons changed.
