@@ -11,7 +11,7 @@ from master.authentication.port_tokens import PortTokens
 from master.availability import Availability
 from master.booking.ahead import AheadBudget
 from master.booking.booking_log import BookingLog
-from master.booking.executors import SingleThreadExecutor
+from master.booking.executors import SharedExecutor, SingleThreadExecutor
 from master.booking.placements import Placements
 from master.cluster import Cluster
 from master.controllers.table import Controllers
@@ -66,7 +66,7 @@ class ApiLimits:
     bodies: BodyReader
     streams: Streams
     parts: SingleThreadExecutor
-    graphs: SingleThreadExecutor
+    graphs: SharedExecutor[bytes | web.Response]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

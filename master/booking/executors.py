@@ -7,7 +7,7 @@ queues: hundreds who ask at once must not keep the tree from those who only read
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 LOOP_QUEUE = 256
 """Callers that may wait for the loop: of the dearest, 7 ms each at 10,000 nodes, about two seconds.
@@ -83,3 +83,31 @@ class SingleThreadExecutor:
                 return await asyncio.to_thread(prepare())
         finally:
             self._waiting -= 1
+
+
+class SharedExecutor(Generic[R]):
+    """A `SingleThreadExecutor` in which all who ask for one result while it is made get that one.
+
+    Results are told apart by keys that are compared, and need no hash. None is kept.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._executor = SingleThreadExecutor(limit)
+        self._coming: list[tuple[object, asyncio.Task[R]]] = []
+
+    async def run(self, key: object, prepare: Callable[[], Callable[[], R]]) -> R:
+        """Return the result of the job that `prepare` makes, or of the same one under way.
+
+        Raises what `SingleThreadExecutor.run` raises; a caller who leaves ends nobody else's.
+        """
+        task = next((task for known, task in self._coming if known == key), None)
+        if task is None:
+            task = asyncio.ensure_future(self._executor.run(prepare))
+            self._coming.append((key, task))
+            task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, ended: "asyncio.Task[R]") -> None:
+        self._coming = [each for each in self._coming if each[1] is not ended]
+        if not ended.cancelled():
+            ended.exception()  # those who asked have it, or have left

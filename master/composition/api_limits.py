@@ -1,6 +1,6 @@
 """The limits of the API port."""
 
-from master.booking.executors import SingleThreadExecutor
+from master.booking.executors import SharedExecutor, SingleThreadExecutor
 from master.metrics import ServiceMetrics
 from master.service import ApiLimits
 from master.streams import Streams
@@ -42,5 +42,5 @@ def api_limits(metrics: ServiceMetrics) -> ApiLimits:
         bodies=BodyReader(BODIES),
         streams=Streams(STREAMS, metrics.event_streams),
         parts=SingleThreadExecutor(PARTS),
-        graphs=SingleThreadExecutor(GRAPHS),
+        graphs=SharedExecutor(GRAPHS),
     )

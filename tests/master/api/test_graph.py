@@ -1,5 +1,7 @@
 """`GET /v1/topology/graph`: the formats, the part of the tree, what is refused."""
 
+import asyncio
+import gc
 import threading
 from io import BytesIO
 from pathlib import Path
@@ -88,3 +90,41 @@ async def test_it_is_built_beside_the_loop(tmp_path: Path, monkeypatch: pytest.M
         assert (await caller.master.get("/v1/topology/graph?group=s0")).status == 200
     assert threads
     assert "MainThread" not in threads
+
+
+async def test_all_who_ask_for_one_graph_at_once_get_the_one_that_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+
+    def noted(*given: Any) -> Any:
+        made.append(given)
+        return find_groups(*given)
+
+    monkeypatch.setattr(graph_call, "find_groups", noted)
+    async with placing(tmp_path, text=PAIRS) as caller:
+        for group, status in (("s0", 200), ("none", 404)):
+            made.clear()
+            path = f"/v1/topology/graph?group={group}"
+            answers = await asyncio.gather(*(caller.master.get(path) for _ in range(16)))
+            assert {each.status for each in answers} == {status}
+            assert len({each.body for each in answers}) == 1
+            assert len(made) < 8
+
+
+async def test_a_graph_leaves_nothing_that_only_a_full_collection_would_free(
+    tmp_path: Path,
+) -> None:
+    """A master collects old objects next to never, so cycles would stay: each graph a graph."""
+    async with placing(tmp_path, text=config(boxes=4, flies=4, nodes=8)) as caller:
+        path = "/v1/topology/graph?devices=vertices&format="
+        for form in FORMATS:
+            await caller.master.get(path + form)
+        gc.collect()
+        gc.disable()
+        try:
+            for form in FORMATS:
+                assert (await caller.master.get(path + form)).status == 200
+            assert gc.collect() < 200, "128 nodes, each a vertex with attributes"
+        finally:
+            gc.enable()
