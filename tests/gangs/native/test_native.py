@@ -20,6 +20,7 @@ from tests.gangs.admission.patching import (
 from topo.gangs.admission.outcome import AdmissionOutcome, Result, Rules
 from topo.gangs.admission.pod_group import admit_pod_group
 from topo.gangs.native import HyperNodeTier
+from topo.gangs.stamp import Stamp
 from topo.gangs.terms import Way
 from topo.model.ids import DRAGONFLY, SWITCHBOX
 
@@ -178,6 +179,13 @@ def test_a_kind_that_no_group_is_of_is_refused_with_those_there_are() -> None:
     said = refused(admitted(job(8, 16, gpu_group_within="rack"), NATIVE))
     assert "no group of the tree is one" in said
     assert "write dragonfly or switchbox" in said
+
+
+def test_a_pod_group_that_states_more_pods_of_a_group_than_gpus_is_left_as_it_is() -> None:
+    """Whoever may create PodGroups may write any stamp on them."""
+    stamp = Stamp(pods=8, rank_offset=0, pods_per_group=17).annotations(WORDS)
+    made = {"metadata": {"annotations": {**stamp, SIZE: "16", WORDS.way: Way.NATIVE.value}}}
+    assert admit_pod_group(made, NATIVE).result is Result.UNCHANGED
 
 
 def test_nothing_is_decided_before_the_groups_are_known() -> None:

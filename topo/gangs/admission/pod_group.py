@@ -20,6 +20,8 @@ def admit_pod_group(pod_group: Mapping[str, Any], rules: Rules) -> AdmissionOutc
     stamp, terms = read_stamp(annotations, rules.keys), read_terms(annotations, rules.keys)
     if not isinstance(stamp, Stamp) or not isinstance(terms, GroupTerms):
         return UNCHANGED
+    if stamp.pods_per_group > terms.group_size:
+        return UNCHANGED  # no webhook stamped it: each pod of a group has a GPU
     spec = mapping(pod_group.get("spec"))
     if terms.way is not Way.NATIVE or sequence(spec.get("subGroupPolicy")):
         return UNCHANGED
