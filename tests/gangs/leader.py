@@ -66,7 +66,7 @@ class Leader:
         while True:
             out = self.gangs.advance(self.now_s, *pending)
             self.log.append((self.now_s, tuple(pending), out))
-            self.gangs.validate()
+            self.check()
             self.given += out
             pending = []
             for each in out:
@@ -81,6 +81,10 @@ class Leader:
                     writes.append(each)
             if not pending:
                 return writes
+
+    def check(self) -> None:
+        """Fail where an invariant of the machine does not hold."""
+        self.gangs.validate()
 
     def news(self) -> list[Event]:
         """All gangs as they are, those that are gone, and where the capacity changed."""

@@ -1,12 +1,12 @@
 """Random lives of a small cluster: jobs, lost nodes, foreign pods, dead leaders and late writes."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
 
-from tests.gangs.jobs import dragonflies, job
+from tests.gangs.jobs import Job, dragonflies, job
 from tests.gangs.leader import Leader
 from tests.gangs.schedulers import scheduled
 from tests.gangs.world import Cluster
@@ -38,7 +38,7 @@ class Life:
         self.settings = GangSettings(preempt_s=0.0 if seed % 3 == 2 else None)
         """Of some lives all schedulers evict, and gangs are planned over others at once."""
         self.cluster = Cluster(dragonflies(2, 2), preempts=seed % 3 == 2)
-        self.leader = Leader.over(self.cluster, self.settings)
+        self.leader = self.new_leader()
         self.writes: list[Issued] = []
         self.late: list[Issued] = []
         """Writes of leaders that are dead: each may land at any time yet, or never."""
@@ -46,6 +46,9 @@ class Life:
         self.is_elastic = ELASTIC <= seed < GROUPED
         """Whether some jobs start with fewer pods than all."""
         self.bindings = [*Binding] if seed >= GROUPED else [Binding.WHOLE, Binding.PIECEMEAL]
+
+    def new_leader(self) -> Leader:
+        return Leader.over(self.cluster, self.settings)
 
     def step(self) -> None:
         """One thing happens."""
@@ -94,14 +97,16 @@ class Life:
     def submit(self) -> None:
         if len(self.cluster.jobs) < 4:
             self.names += 1
-            binding = self.random.choice(self.bindings)
-            mode = self.random.choice(("required", "required", "preferred"))
-            pods, size = self.random.choice(((1, 8), (2, 16), (3, 16), (4, 16), (4, 32), (6, 16)))
-            priority = self.random.randint(0, 2)
-            at_least = self.random.choice((0, 0, pods // 2, pods - 1)) if self.is_elastic else 0
-            more = {"binding": binding, "mode": mode, "priority": priority, "at_least": at_least}
-            made = job(f"g{self.names}", pods, size, created_s=float(self.names), **more)
-            self.cluster.submit(made)
+            self.cluster.submit(self.drawn_job())
+
+    def drawn_job(self) -> Job:
+        binding = self.random.choice(self.bindings)
+        mode = self.random.choice(("required", "required", "preferred"))
+        pods, size = self.random.choice(((1, 8), (2, 16), (3, 16), (4, 16), (4, 32), (6, 16)))
+        priority = self.random.randint(0, 2)
+        at_least = self.random.choice((0, 0, pods // 2, pods - 1)) if self.is_elastic else 0
+        more = {"binding": binding, "mode": mode, "priority": priority, "at_least": at_least}
+        return job(f"g{self.names}", pods, size, created_s=float(self.names), **more)
 
     def intrude(self) -> None:
         node = self._node()
@@ -147,7 +152,7 @@ class Life:
     def die(self) -> None:
         """The leader is gone; what it had sent may land yet. Another one takes over."""
         self.late = [*self.late, *self.writes][-6:]
-        self.leader = Leader.over(self.cluster, self.settings)
+        self.leader = self.new_leader()
         self.writes = []
         self.issue(self.leader.unsent)
         self.leader.unsent = []
@@ -181,10 +186,15 @@ class Life:
         return self.random.choice([host.name for host in self.cluster.capacity.hosts()])
 
 
-def reasons_are_true(life: Life) -> None:
-    """An independent count: who waits for room has none, who is told to be behind would have."""
+def reasons_are_true(life: Life, but: Callable[[GangId], bool] = lambda _: False) -> None:
+    """An independent count: who waits for room has none, who is told to be behind would have.
+
+    `but`: gangs that are not judged.
+    """
     capacity = life.cluster.capacity
     for gang_id, each in life.cluster.jobs.items():
+        if but(gang_id):
+            continue
         standing = life.leader.gangs.status(gang_id)
         assert standing is not None
         bound = life.cluster.bound(gang_id)

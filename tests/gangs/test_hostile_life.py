@@ -1,0 +1,90 @@
+"""Random lives of a small cluster in which one tenant's pods state anything."""
+
+import pytest
+
+from tests.gangs.hostile import Tenant, WaryCluster, WaryLeader, is_evil
+from tests.gangs.jobs import dragonflies
+from tests.gangs.leader import Leader
+from tests.gangs.test_random_life import (
+    ELASTIC,
+    GROUPED,
+    Life,
+    none_is_planned_twice,
+    reasons_are_true,
+    something_runs,
+)
+
+STEPS = 120
+
+
+class HostileLife(Life):
+    """The same life, and what the tenant does between its steps."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.cluster = WaryCluster(dragonflies(2, 2), preempts=self.cluster.preempts)
+        self.leader = self.new_leader()
+        self.tenant = Tenant(self.cluster, self.random)
+
+    def new_leader(self) -> Leader:
+        return WaryLeader.over(self.cluster, self.settings)
+
+    def step(self) -> None:
+        if self.random.random() < 0.4:
+            self.tenant.act()
+            self.judge()
+        super().step()
+        assert not [*self.leader.gangs.errors()], "a gang is set aside"
+
+    def submit(self) -> None:
+        victims = [each for each in self.cluster.jobs if not is_evil(each)]
+        if len(victims) < 4:
+            self.names += 1
+            self.cluster.submit(self.drawn_job())
+
+    def end_tenant(self) -> None:
+        """Its gangs are deleted with their pods."""
+        for gang_id in [each for each in self.cluster.jobs if is_evil(each)]:
+            self.cluster.end(gang_id)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *range(8),
+        *range(ELASTIC, ELASTIC + 4),
+        *range(GROUPED, GROUPED + 8),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in range(8, 200)),
+    ],
+)
+def test_a_tenant_whose_pods_state_anything_ends_no_leader_and_touches_no_other_gang(
+    seed: int,
+) -> None:
+    live(seed)
+
+
+def live(seed: int) -> None:
+    """One life, with the tenant's pods to its end, and then without them."""
+    life = HostileLife(seed)
+    for _ in range(STEPS):
+        life.step()
+    life.late.clear()
+    life.rest()
+    none_is_planned_twice(life)
+    reasons_are_true(life, but=is_evil)
+    life.end_tenant()
+    for name in sorted(life.cluster.foreign):
+        life.cluster.leave(name)
+    for host in list(life.cluster.capacity.hosts()):
+        life.cluster.cordon(host.name, cordoned=False)
+    life.cluster.starved.clear()
+    life.rest()
+    reasons_are_true(life)
+    none_is_planned_twice(life)
+    something_runs(life)
+    for gang_id in sorted(life.cluster.jobs):
+        life.cluster.end(gang_id)
+    life.rest()
+    assert not any(life.cluster.labels.values())
+    assert not list(life.cluster.bookings)
+    assert not life.cluster.capacity.bookings()
