@@ -229,6 +229,8 @@ class Leader:
     pods: Any
     """The store of pods."""
     ahead: AheadBudget
+    works: Sequence["asyncio.Future[None]"] = ()
+    """The loops of the master, none of which ends by itself."""
 
     @property
     def holds(self) -> int:
@@ -344,7 +346,7 @@ async def leading(
     works = (capacity.run, writer.run, *([nomination.run] if leads else []))
     tasks = [asyncio.ensure_future(work()) for work in works]
     try:
-        yield Leader(placements, nomination, writer, registry, pods, ahead)
+        yield Leader(placements, nomination, writer, registry, pods, ahead, tasks)
         assert not [task for task in tasks if task.done()], "a work ended"
     finally:
         for task in tasks:
