@@ -25,7 +25,7 @@ WHAT_requirements-publish.lock := what makes releases and the pages, 220 MB, a m
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test floors test-slow test-deep e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-kueue e2e-labels e2e-switch e2e-kinds e2e-provisioning fuzz chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
+.PHONY: help install run test floors test-slow test-deep e2e e2e-oldest cluster tour e2e-random e2e-fits e2e-kueue e2e-labels e2e-switch e2e-kinds e2e-provisioning fuzz hostile mutated chaos chaos-elected oracle coverage lint page format docs dashboards pictures bench bench-page bench-kube bench-schedule image site release lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -152,6 +152,17 @@ tour: $(RUNTIME) ## the same job on stock Volcano, without whole groups and with
 fuzz: MINUTES ?= 10
 fuzz: $(STAMP) ## the property tests with fresh examples, for MINUTES=10
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+hostile: LIVES ?= 20000
+hostile: SEED ?= 0
+hostile: OF ?= machine whole
+hostile: $(STAMP) ## a hostile tenant in random lives of the machine and of all that reads pods: LIVES=20000 SEED=0 OF=whole; an hour and more
+	for of in $(OF); do $(BIN)/python -m tests.tenancy.lives --of $$of --lives $(LIVES) --seed $(SEED) || exit 1; done
+
+mutated: OBJECTS ?= 1000000
+mutated: SEED ?= 0
+mutated: $(STAMP) ## mutated pods, jobs, groups and requests through every door of a master: OBJECTS=1000000 SEED=0; an hour and more
+	$(BIN)/python -m tests.mutated.rounds --objects $(OBJECTS) --seed $(SEED)
 
 chaos: MINUTES ?= 5
 chaos: SEED ?= 1

@@ -71,7 +71,9 @@ UNTRACED = (
     "tests/extender/test_groups.py",
     *(
         f"tests/gangs/test_{name}.py"
-        for name in ("every_order", "head", "late_pods", "random_life", "replay")
+        for name in (
+            *("every_order", "head", "hostile_life", "late_pods", "random_life", "replay"),
+        )
     ),
     "tests/kube/sources/test_cluster_capacity.py",
     "tests/master/api/holds/test_holds_storm.py",
@@ -85,6 +87,8 @@ UNTRACED = (
     *(f"tests/placement/test_{name}.py" for name in ("churn", "clusters")),
     "tests/provisioning/test_random_life.py",
     "tests/publish/slurm/test_churn.py",
+    "tests/mutated/test_mutated_objects.py",
+    "tests/tenancy/test_hostile_tenant.py",
 )
 """Files whose many examples run the lines of other tests again, as those of every property do:
 tracing doubles their time, and the floors of coverage hold without it."""

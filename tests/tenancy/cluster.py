@@ -13,6 +13,7 @@ from typing import Any
 
 from master.kube.objects import NODES, PODS, BareObject, Resource, collection_path
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
+from master.kube.schema.timestamps import timestamp
 from tests.controllers.nomination.objects import GPU
 from tests.kube.api_model import ApiModel, Stored
 from tests.publish.forests import box, fly, forest, group
@@ -24,6 +25,8 @@ from topo.model.forest import Forest
 from topo.model.ids import NVLINK_DOMAIN
 
 GPUS = 8
+EPOCH_S = 1_800_000_000.0
+"""The servers' Unix time when virtual time is 0."""
 VICTIM_PRIORITY = 1000
 EVIL = "evil"
 NOMINATED = "nominatedNodeName"
@@ -123,6 +126,7 @@ class SharedCluster:
     disturbed_s: dict[tuple[str, str], float] = field(default_factory=dict)
     """When a pod of a job was made or went, at last."""
     _made: int = 0
+    _made_s: float = 0.0
 
     def __post_init__(self) -> None:
         large = {*sorted({*self.shape.homes.values()})[::2]}
@@ -132,6 +136,10 @@ class SharedCluster:
             metadata = {"labels": labels}
             self.api.add(NODES, name, metadata=metadata, spec={}, status=node_status(GPUS))
         self.api.add(QUEUES, "default", spec={}, status={"state": "Open"})
+
+    def server_now(self) -> float:
+        """The Unix time by the clock of the API server."""
+        return EPOCH_S + self.clock()
 
     # What users do
 
@@ -162,8 +170,9 @@ class SharedCluster:
         """A new pod as it stands; a kubelet takes one that names its node, or fails it."""
         self._made += 1
         name = pod["metadata"]["name"]
-        seconds = self._made % 86400
-        stamp = f"2020-01-01T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}Z"
+        # No two of one second, so that it is certain which job came first.
+        self._made_s = max(self._made_s + 1.0, self.server_now())
+        stamp = timestamp(self._made_s)
         metadata = {**pod["metadata"], "creationTimestamp": stamp, "uid": f"uid-{self._made}"}
         node = node_of(pod)
         is_full = bool(node) and gpus_of(pod) > self.free(node)
@@ -196,7 +205,7 @@ class SharedCluster:
         if takes(pod):
             self.touched_s[node_of(pod)] = self.clock()
         if metadata.get("finalizers"):
-            metadata.setdefault("deletionTimestamp", "2020-01-02T00:00:00Z")
+            metadata.setdefault("deletionTimestamp", timestamp(self.server_now()))
             self.touch(pod)
         else:
             self.api.remove(PODS, metadata["name"], metadata["namespace"])

@@ -23,6 +23,8 @@ from tests.tenancy.tenant import Tenant
 from topo.placement.booking.holds import HoldsMemory
 
 NAMESPACES = ("jobs", "lab")
+AHEAD_SHARE = 0.25
+"""What a namespace may keep for pods that it has not: the default of the product."""
 STEPS = 20
 """Things that happen in a life before the tenant rests."""
 
@@ -71,8 +73,13 @@ class SharedLife:
         lives = self.random.choice((0, 0, self.random.randint(1, 40)))
         in_flight = self.random.choice(("lost", "landed"))
         self.way = Way(self.cluster.api, lives, in_flight)
+        api, tree = self.cluster.api, self.cluster.shape.tree
         self.master = await self._stack.enter_async_context(
-            leading(self.cluster.api, self.way, self.cluster.shape.tree, self.kept)
+            leading(
+                *(api, self.way, tree, self.kept),
+                ahead_share=AHEAD_SHARE,
+                server_now=self.cluster.server_now,
+            )
         )
 
     async def die(self) -> None:
