@@ -176,9 +176,14 @@ async def _define(api: Api, definitions: Sequence[Any]) -> None:
 
 
 async def service_account(
-    api: Api, namespace: str, name: str, rules: Sequence[dict[str, Any]] = ()
+    api: Api,
+    namespace: str,
+    name: str,
+    rules: Sequence[dict[str, Any]] = (),
+    *,
+    is_namespaced: bool = False,
 ) -> None:
-    """Create the account and grant it these rules in the whole cluster.
+    """Create the account and grant it these rules: in the whole cluster, or in its namespace alone.
 
     Return when the API server applies them: it reads new bindings a moment after they are created.
     """
@@ -188,21 +193,26 @@ async def service_account(
     if not rules:
         return
     group = "rbac.authorization.k8s.io"
-    full = f"{namespace}-{name}"
-    await api.create(f"/apis/{group}/v1/clusterroles", {"metadata": {"name": full}, "rules": rules})
+    kind, scope = ("Role", f"namespaces/{namespace}/") if is_namespaced else ("ClusterRole", "")
+    path, full = f"/apis/{group}/v1/{scope}{kind.lower()}", f"{namespace}-{name}"
+    await api.create(f"{path}s", {"metadata": {"name": full}, "rules": rules})
     await api.create(
-        f"/apis/{group}/v1/clusterrolebindings",
+        f"{path}bindings",
         {
             "metadata": {"name": full},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": full},
+            "roleRef": {"apiGroup": group, "kind": kind, "name": full},
             "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
         },
     )
-    await eventually(lambda: _are_granted(api, f"system:serviceaccount:{namespace}:{name}", rules))
+    user, where = f"system:serviceaccount:{namespace}:{name}", namespace if is_namespaced else ""
+    await eventually(lambda: _are_granted(api, user, rules, where))
 
 
-async def _are_granted(api: Api, user: str, rules: Sequence[dict[str, Any]]) -> bool:
-    """Whether the API server allows the user all that the rules name."""
+async def _are_granted(api: Api, user: str, rules: Sequence[dict[str, Any]], where: str) -> bool:
+    """Whether the API server allows the user all that the rules name.
+
+    `where` is the namespace, empty for all of them.
+    """
     rights = (
         right
         for rule in rules
@@ -213,7 +223,7 @@ async def _are_granted(api: Api, user: str, rules: Sequence[dict[str, Any]]) -> 
     for group, resource, verb, name in rights:
         plural, _, subresource = resource.partition("/")
         asked = {"group": group, "resource": plural, "subresource": subresource}
-        asked |= {"verb": verb, "name": name}
+        asked |= {"verb": verb, "name": name, "namespace": where}
         review = {"spec": {"user": user, "resourceAttributes": asked}}
         answer = await api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
         if not answer["status"]["allowed"]:
