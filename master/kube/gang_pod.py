@@ -24,6 +24,10 @@ from topo.shared_cards.formats import NO_SHARES, Shares
 
 SHARED_VALUES = 1024
 """Values of templates that are kept, so that the pods of a gang share them: they save memory."""
+MOST_SHARED_CHARS = 4096
+MOST_SHARED_PARTS = 64
+"""What is larger is not kept for others: whoever makes pods could fill the memory with what no pod
+states any more."""
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod has given back what it took, even while its object stays."""
 
@@ -110,12 +114,27 @@ class NodeWants:
 def node_wants(spec: PodSpec, usage_key: str) -> NodeWants:
     """Return what the spec of a pod requires of its node; `usage_key` as of `Policy`."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    return _node_wants(
-        tuple(sorted(spec.node_selector.items())),
-        spec.tolerations,
-        affinity.required if affinity is not None else None,
-        usage_key,
-    )
+    required = affinity.required if affinity is not None else None
+    selector = tuple(sorted(spec.node_selector.items()))
+    chars = sum(len(text) + 1 for text in _texts(selector, spec.tolerations, required))
+    read = _node_wants if chars <= MOST_SHARED_CHARS else _node_wants.__wrapped__
+    return read(selector, spec.tolerations, required, usage_key)
+
+
+def _texts(
+    selector: tuple[tuple[str, str], ...],
+    tolerations: tuple[PodToleration, ...],
+    required: NodeSelector | None,
+) -> Iterator[str]:
+    """Yield the texts that a pod states of its node, one at least for each part."""
+    for pair in selector:
+        yield from pair
+    for each in tolerations:
+        yield from (each.key, each.value)
+    for term in required.node_selector_terms if required is not None else ():
+        yield ""
+        for requirement in (*term.match_expressions, *term.match_fields):
+            yield from (requirement.key, *requirement.values)
 
 
 @lru_cache(maxsize=SHARED_VALUES)

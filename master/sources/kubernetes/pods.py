@@ -6,6 +6,8 @@ from typing import Any
 
 from master.kube.gang_pod import (
     FINISHED,
+    MOST_SHARED_CHARS,
+    MOST_SHARED_PARTS,
     SHARED_VALUES,
     ClusterPod,
     GangPod,
@@ -229,7 +231,9 @@ class PodParser:
     ) -> GangPod:
         keys, metadata, spec = self._keys, found.metadata, found.spec
         annotations, named, group = metadata.annotations, gang.named, spec.group_name
-        terms, stamp = self._asked(*map(annotations.get, keys.of_template))
+        stated = tuple(map(annotations.get, keys.of_template))
+        is_short = sum(map(len, filter(None, stated))) <= MOST_SHARED_CHARS
+        terms, stamp = (self._asked if is_short else self._read_asked)(*stated)
         common |= {"terms": terms, "stamp": stamp}
         kind = kind_of_pod(found, common["owner"], keys)
         rank, has_rank = rank_of_pod(found, stamp, kind, keys)
@@ -336,9 +340,13 @@ def _unsupported(owner: OwnerReference | None) -> str | None:
     return f"{whose} get none, these do: {kinds.listed_titles()}"
 
 
-@lru_cache(maxsize=SHARED_VALUES)
 def _same(amounts: Amounts) -> Amounts:
     """Return one object for equal amounts: pods of a template share it."""
+    return _first_of_equals(amounts) if len(amounts) <= MOST_SHARED_PARTS else amounts
+
+
+@lru_cache(maxsize=SHARED_VALUES)
+def _first_of_equals(amounts: Amounts) -> Amounts:
     return amounts
 
 

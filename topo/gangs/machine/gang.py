@@ -31,16 +31,23 @@ none.
 """
 
 
+_MOST_SHARED_CHARS = 1024
 _OF_GROUPS = UUID("3c0f6c1e-6f0d-4f43-9d5b-6a0f6f1b7c52")
 
 
-@lru_cache(maxsize=1024)
 def gang_of(word: str, namespace: str, *parts: str) -> GangId:
     """Return the id of the gang that these names identify; the same names give the same id.
 
     `word` says what they are names of: no two uses of this function have the same one. The names
-    are a tenant's words: any text is one name, also with a slash in it.
+    are a tenant's words: any text is one name, also with a slash in it. O(their characters).
     """
+    is_short = sum(map(len, parts)) <= _MOST_SHARED_CHARS
+    return (_id_of if is_short else _id_of.__wrapped__)(word, namespace, *parts)
+
+
+@lru_cache(maxsize=1024)
+def _id_of(word: str, namespace: str, *parts: str) -> GangId:
+    """Return an id; of short names only, so that no text of a pod is kept once the pod is gone."""
     names = (each.replace("%", "%25").replace("/", "%2F") for each in (word, namespace, *parts))
     return GangId(str(uuid5(_OF_GROUPS, "/".join(names))))
 
