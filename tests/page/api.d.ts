@@ -2,6 +2,16 @@
 // These types are read by the type checker alone and are sent to nobody.
 
 declare namespace Api {
+  interface Ahead {
+    namespace: string;
+    gpu_type: string;
+    gpus: number;
+    counted: number;
+    limit: number | null;
+    source: string;
+    for_s: number;
+    keepers: Keeper[];
+  }
   interface Amount {
     shares: number;
     cores: number;
@@ -124,7 +134,7 @@ declare namespace Api {
   }
   interface Finding {
     severity: "wrong" | "note";
-    code: "worker-stale" | "no-worker" | "node-not-ready" | "not-in-cluster" | "overbooked" | "manager" | "config" | "gpus-missing" | "gpus-fewer" | "no-gpus" | "no-gpus-seen" | "ports-missing" | "links-missing" | "gpu-cut-off" | "nics-missing" | "uplinks-down" | "gpu-unhealthy" | "port-down" | "link-down" | "fabric-lost" | "fabric-unhealthy" | "domain-lost" | "no-peer" | "unknown-peer" | "no-fabric" | "other-fabric" | "not-managed" | "not-in-config" | "no-group-in-config" | "no-group-label" | "group-label-missing" | "not-in-fabric" | "unknown" | "incomplete" | "empty" | "oversize" | "child-not-ready" | "cloned-server-uuid" | "one-sided-link" | "gpus-disagree" | "super-pod-doubled" | "super-pod-incomplete" | "oversize-group" | "link-degraded" | "link-suspected" | "links-suspected-together" | "quarantined" | "wiring-differs-from-config" | "wiring-differs-from-manager" | "not-in-manager" | "wiring-differs-from-labels" | "sources-differ" | "group-labels-vanished" | "fabric-cable-astray" | "fabric-cable-missing" | "fabric-cable-slow" | "several-neighbours" | "neighbour-lost" | "off-rail" | "fabric-node-vanished" | "adapter-doubled" | "adapter-ambiguous" | "machine-vanished" | "machine-ambiguous" | "machine-joined-twice" | "duplicate-worker" | "foreign-report" | "unknown-worker-token" | "no-worker-tokens" | "no-service-account" | "wrong-audience" | "wrong-service-account" | "token-without-node" | "token-refused" | "too-many-refused-tokens" | "token-not-reviewed" | "malformed-report" | "too-many-nodes" | "bad-node-name" | "unnamed-sweeper" | "source-waiting" | "source-failing" | "source-old" | "doubtful-config" | "doubtful-fabric" | "fabric-trunks-weak" | "doubtful-inventory" | "several-label-families" | "doubtful-object" | "worker-token-in-clear" | "api-token-in-clear" | "manager-login-in-clear" | "manager-unverified" | "worker-token-file" | "api-token-file" | "wiring-plan-file" | "cables-differ-from-plan" | "tls-files" | "state-copy" | "state-copy-file" | "leader-silent" | "kubernetes-nodes" | "kubernetes-pods" | "object-set-aside" | "hypernode-conflict" | "topology-conflict" | "topology-outdated" | "kueue-chooses-nodes" | "node-features-unserved" | "node-feature-conflict" | "admission-certificate" | "gpu-quota" | "volcano-ignores-groups" | "volcano-evicts-nobody" | "volcano-configuration" | "pod-groups-unserved" | "provisioning-unserved" | "kueue-unserved" | "pod-groups-unheeded" | "composite-pod-groups-unheeded" | "pod-groups-unconstrained" | "gang-split" | "gang-hopeless" | "gang-no-groups" | "gang-no-labels" | "gang-stuck" | "gang-not-bound" | "gang-write-refused" | "gang-passed-by" | "unreachable" | "health" | "ready" | "restored" | "unjoined" | "nodes-failed-together" | "fabric-unplaced" | "version" | "not-asked" | "not-installed" | "not-found" | "rights-denied" | "rights-unknown" | "no-nodes-chosen" | "no-workers" | "pods-missing" | "pods-not-ready" | "version-skew" | "no-leader" | "lease-expired" | "clock-skew" | "hypernode-overlap" | "foreign-hypernodes" | "compute-domain-split" | "compute-domains-share-clique" | "not-read";
+    code: "worker-stale" | "report-unusable" | "no-worker" | "node-not-ready" | "not-in-cluster" | "overbooked" | "manager" | "config" | "gpus-missing" | "gpus-fewer" | "no-gpus" | "no-gpus-seen" | "ports-missing" | "links-missing" | "gpu-cut-off" | "nics-missing" | "uplinks-down" | "gpu-unhealthy" | "port-down" | "link-down" | "fabric-lost" | "fabric-unhealthy" | "domain-lost" | "no-peer" | "unknown-peer" | "no-fabric" | "other-fabric" | "not-managed" | "not-in-config" | "no-group-in-config" | "no-group-label" | "group-label-missing" | "not-in-fabric" | "unknown" | "incomplete" | "empty" | "oversize" | "child-not-ready" | "cloned-server-uuid" | "one-sided-link" | "gpus-disagree" | "super-pod-doubled" | "super-pod-incomplete" | "oversize-group" | "link-degraded" | "link-suspected" | "links-suspected-together" | "quarantined" | "wiring-differs-from-config" | "wiring-differs-from-manager" | "not-in-manager" | "wiring-differs-from-labels" | "sources-differ" | "group-labels-vanished" | "fabric-cable-astray" | "fabric-cable-missing" | "fabric-cable-slow" | "several-neighbours" | "neighbour-lost" | "off-rail" | "fabric-node-vanished" | "adapter-doubled" | "adapter-ambiguous" | "machine-vanished" | "machine-ambiguous" | "machine-joined-twice" | "duplicate-worker" | "foreign-report" | "unknown-worker-token" | "no-worker-tokens" | "no-service-account" | "wrong-audience" | "wrong-service-account" | "token-without-node" | "token-refused" | "too-many-refused-tokens" | "token-not-reviewed" | "malformed-report" | "too-many-nodes" | "bad-node-name" | "unnamed-sweeper" | "source-waiting" | "source-failing" | "source-old" | "doubtful-config" | "doubtful-fabric" | "fabric-trunks-weak" | "doubtful-inventory" | "several-label-families" | "doubtful-object" | "worker-token-in-clear" | "api-token-in-clear" | "manager-login-in-clear" | "manager-unverified" | "worker-token-file" | "api-token-file" | "wiring-plan-file" | "cables-differ-from-plan" | "tls-files" | "extender-tls-files" | "extender-open" | "state-copy" | "state-copy-file" | "leader-silent" | "kubernetes-nodes" | "kubernetes-pods" | "object-set-aside" | "hypernode-conflict" | "topology-conflict" | "topology-outdated" | "kueue-chooses-nodes" | "node-features-unserved" | "node-feature-conflict" | "admission-certificate" | "gpu-quota" | "volcano-ignores-groups" | "volcano-evicts-nobody" | "volcano-configuration" | "pod-groups-unserved" | "provisioning-unserved" | "kueue-unserved" | "kept-ahead" | "pod-groups-unheeded" | "composite-pod-groups-unheeded" | "pod-groups-unconstrained" | "gang-split" | "gang-hopeless" | "gang-no-groups" | "gang-no-labels" | "gang-stuck" | "gang-not-bound" | "gang-write-refused" | "gang-unreadable" | "gang-passed-by" | "unreachable" | "health" | "ready" | "restored" | "unjoined" | "nodes-failed-together" | "fabric-unplaced" | "version" | "not-asked" | "not-installed" | "not-found" | "rights-denied" | "rights-unknown" | "no-nodes-chosen" | "no-workers" | "pods-missing" | "pods-not-ready" | "version-skew" | "no-leader" | "lease-expired" | "clock-skew" | "hypernode-overlap" | "foreign-hypernodes" | "compute-domain-split" | "compute-domains-share-clique" | "not-read";
     subject: string;
     what: string;
     next_step: string;
@@ -161,7 +171,7 @@ declare namespace Api {
     namespace: string;
     name: string;
     kind: string;
-    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "growing" | "waived" | "write-refused" | "no-labels" | "native";
+    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "growing" | "waived" | "write-refused" | "unreadable" | "no-labels" | "native";
     text: string;
     would_fit: string;
     ahead: number | null;
@@ -199,7 +209,7 @@ declare namespace Api {
     namespace: string;
     name: string;
     kind: string;
-    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "growing" | "waived" | "write-refused" | "no-labels" | "native";
+    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "growing" | "waived" | "write-refused" | "unreadable" | "no-labels" | "native";
     text: string;
     would_fit: string;
     ahead: number | null;
@@ -218,6 +228,7 @@ declare namespace Api {
   interface Gangs {
     gangs: GangSummary[];
     off: Off | null;
+    ahead: Ahead[];
   }
   interface Gpu {
     index: number;
@@ -305,6 +316,11 @@ declare namespace Api {
     exclude: string[];
     usage: string | null;
   }
+  interface Keeper {
+    kind: "gang" | "group" | "request" | "workload";
+    name: string;
+    gpus: number;
+  }
   interface Link {
     kind: LinkKind;
     code: string;
@@ -341,7 +357,7 @@ declare namespace Api {
   interface Loss {
     node: string;
     group: number;
-    code: "worker-stale" | "no-worker" | "node-not-ready" | "not-in-cluster" | "overbooked" | "manager" | "config" | "gpus-missing" | "gpus-fewer" | "no-gpus" | "no-gpus-seen" | "ports-missing" | "links-missing" | "gpu-cut-off" | "nics-missing" | "uplinks-down" | "gpu-unhealthy" | "port-down" | "link-down" | "fabric-lost" | "fabric-unhealthy" | "domain-lost" | "no-peer" | "unknown-peer" | "no-fabric" | "other-fabric" | "not-managed" | "not-in-config" | "no-group-in-config" | "no-group-label" | "group-label-missing" | "not-in-fabric" | "unknown" | "incomplete" | "empty" | "oversize" | "child-not-ready" | "cloned-server-uuid" | "one-sided-link" | "gpus-disagree" | "super-pod-doubled" | "super-pod-incomplete" | "oversize-group" | "link-degraded" | "link-suspected" | "links-suspected-together" | "quarantined" | "wiring-differs-from-config" | "wiring-differs-from-manager" | "not-in-manager" | "wiring-differs-from-labels" | "sources-differ" | "group-labels-vanished" | "fabric-cable-astray" | "fabric-cable-missing" | "fabric-cable-slow" | "several-neighbours" | "neighbour-lost" | "off-rail" | "fabric-node-vanished" | "adapter-doubled" | "adapter-ambiguous" | "machine-vanished" | "machine-ambiguous" | "machine-joined-twice" | "duplicate-worker" | "foreign-report" | "unknown-worker-token" | "no-worker-tokens" | "no-service-account" | "wrong-audience" | "wrong-service-account" | "token-without-node" | "token-refused" | "too-many-refused-tokens" | "token-not-reviewed" | "malformed-report" | "too-many-nodes" | "bad-node-name" | "unnamed-sweeper" | "source-waiting" | "source-failing" | "source-old" | "doubtful-config" | "doubtful-fabric" | "fabric-trunks-weak" | "doubtful-inventory" | "several-label-families" | "doubtful-object" | "worker-token-in-clear" | "api-token-in-clear" | "manager-login-in-clear" | "manager-unverified" | "worker-token-file" | "api-token-file" | "wiring-plan-file" | "cables-differ-from-plan" | "tls-files" | "state-copy" | "state-copy-file" | "leader-silent" | "kubernetes-nodes" | "kubernetes-pods" | "object-set-aside" | "hypernode-conflict" | "topology-conflict" | "topology-outdated" | "kueue-chooses-nodes" | "node-features-unserved" | "node-feature-conflict" | "admission-certificate" | "gpu-quota" | "volcano-ignores-groups" | "volcano-evicts-nobody" | "volcano-configuration" | "pod-groups-unserved" | "provisioning-unserved" | "kueue-unserved" | "pod-groups-unheeded" | "composite-pod-groups-unheeded" | "pod-groups-unconstrained" | "gang-split" | "gang-hopeless" | "gang-no-groups" | "gang-no-labels" | "gang-stuck" | "gang-not-bound" | "gang-write-refused" | "gang-passed-by" | "unreachable" | "health" | "ready" | "restored" | "unjoined" | "nodes-failed-together" | "fabric-unplaced" | "version" | "not-asked" | "not-installed" | "not-found" | "rights-denied" | "rights-unknown" | "no-nodes-chosen" | "no-workers" | "pods-missing" | "pods-not-ready" | "version-skew" | "no-leader" | "lease-expired" | "clock-skew" | "hypernode-overlap" | "foreign-hypernodes" | "compute-domain-split" | "compute-domains-share-clique" | "not-read";
+    code: "worker-stale" | "report-unusable" | "no-worker" | "node-not-ready" | "not-in-cluster" | "overbooked" | "manager" | "config" | "gpus-missing" | "gpus-fewer" | "no-gpus" | "no-gpus-seen" | "ports-missing" | "links-missing" | "gpu-cut-off" | "nics-missing" | "uplinks-down" | "gpu-unhealthy" | "port-down" | "link-down" | "fabric-lost" | "fabric-unhealthy" | "domain-lost" | "no-peer" | "unknown-peer" | "no-fabric" | "other-fabric" | "not-managed" | "not-in-config" | "no-group-in-config" | "no-group-label" | "group-label-missing" | "not-in-fabric" | "unknown" | "incomplete" | "empty" | "oversize" | "child-not-ready" | "cloned-server-uuid" | "one-sided-link" | "gpus-disagree" | "super-pod-doubled" | "super-pod-incomplete" | "oversize-group" | "link-degraded" | "link-suspected" | "links-suspected-together" | "quarantined" | "wiring-differs-from-config" | "wiring-differs-from-manager" | "not-in-manager" | "wiring-differs-from-labels" | "sources-differ" | "group-labels-vanished" | "fabric-cable-astray" | "fabric-cable-missing" | "fabric-cable-slow" | "several-neighbours" | "neighbour-lost" | "off-rail" | "fabric-node-vanished" | "adapter-doubled" | "adapter-ambiguous" | "machine-vanished" | "machine-ambiguous" | "machine-joined-twice" | "duplicate-worker" | "foreign-report" | "unknown-worker-token" | "no-worker-tokens" | "no-service-account" | "wrong-audience" | "wrong-service-account" | "token-without-node" | "token-refused" | "too-many-refused-tokens" | "token-not-reviewed" | "malformed-report" | "too-many-nodes" | "bad-node-name" | "unnamed-sweeper" | "source-waiting" | "source-failing" | "source-old" | "doubtful-config" | "doubtful-fabric" | "fabric-trunks-weak" | "doubtful-inventory" | "several-label-families" | "doubtful-object" | "worker-token-in-clear" | "api-token-in-clear" | "manager-login-in-clear" | "manager-unverified" | "worker-token-file" | "api-token-file" | "wiring-plan-file" | "cables-differ-from-plan" | "tls-files" | "extender-tls-files" | "extender-open" | "state-copy" | "state-copy-file" | "leader-silent" | "kubernetes-nodes" | "kubernetes-pods" | "object-set-aside" | "hypernode-conflict" | "topology-conflict" | "topology-outdated" | "kueue-chooses-nodes" | "node-features-unserved" | "node-feature-conflict" | "admission-certificate" | "gpu-quota" | "volcano-ignores-groups" | "volcano-evicts-nobody" | "volcano-configuration" | "pod-groups-unserved" | "provisioning-unserved" | "kueue-unserved" | "kept-ahead" | "pod-groups-unheeded" | "composite-pod-groups-unheeded" | "pod-groups-unconstrained" | "gang-split" | "gang-hopeless" | "gang-no-groups" | "gang-no-labels" | "gang-stuck" | "gang-not-bound" | "gang-write-refused" | "gang-unreadable" | "gang-passed-by" | "unreachable" | "health" | "ready" | "restored" | "unjoined" | "nodes-failed-together" | "fabric-unplaced" | "version" | "not-asked" | "not-installed" | "not-found" | "rights-denied" | "rights-unknown" | "no-nodes-chosen" | "no-workers" | "pods-missing" | "pods-not-ready" | "version-skew" | "no-leader" | "lease-expired" | "clock-skew" | "hypernode-overlap" | "foreign-hypernodes" | "compute-domain-split" | "compute-domains-share-clique" | "not-read";
     text: string;
     since_s: number | null;
   }
@@ -583,7 +599,7 @@ declare namespace Api {
   }
   interface Transition {
     at: string;
-    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "growing" | "waived" | "write-refused" | "no-labels" | "native";
+    state: "pods-missing" | "other-gate" | "queue" | "never-let-in" | "in-line" | "no-room" | "never-fits" | "no-groups" | "behind" | "placed" | "opened" | "preempts" | "displaced" | "half-bound" | "split" | "bound" | "growing" | "waived" | "write-refused" | "unreadable" | "no-labels" | "native";
     text: string;
     source: "leader" | "pod";
   }
