@@ -20,6 +20,7 @@ from bench.scale import FULL, QUICK, CannotRunError, Progress, Scale
 from bench.scheduling import jobs, pod_groups
 from bench.services import (
     admission,
+    doors,
     extender,
     fleet,
     footprint,
@@ -48,6 +49,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "streams": streams.measure,
     "admission": admission.measure,
     "extender": extender.measure,
+    "doors": doors.measure,
     "journeys": journeys.measure,
     "wiring": wiring.measure,
 }

@@ -150,6 +150,11 @@ def _take(cards: CardBook, name: str, rng: random.Random) -> None:
     cards.set_pod(card, NodeName(name), VOLCANO, (share,))
 
 
+def ask_of(names: Sequence[str]) -> Extender:
+    """An extender over these nodes, idle, that knows a pod which waits."""
+    return _extender(names, _pod(_WHOLE))[0]
+
+
 def _extender(
     names: Sequence[str], pod: dict[str, Any]
 ) -> tuple[Extender, ExtenderPlans, CardBook]:

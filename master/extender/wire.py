@@ -87,7 +87,7 @@ class QuestionReader:
             wants_cards=self._wants_cards(containers, limits),
             card=asked_card(ordinary, self.domain),
             card_refusal=card_refusal(ordinary, self.domain),
-            nodes={name: orjson.dumps(node) for name, node in nodes.items()},
+            nodes=_written(nodes),
             places={name: self._place(node) for name, node in nodes.items()},
         )
 
@@ -140,6 +140,15 @@ def _nodes(found: object) -> dict[str, Mapping[str, Any]]:
         raise BadInputError(Refusal(what, "Nodes", _FIX))
     named = ((text(mapping(mapping(each).get("metadata")).get("name")), each) for each in items)
     return {name: each for name, each in named if name}
+
+
+def _written(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
+    """Return each node as JSON; raises `BadInputError` for one that is nested without end."""
+    try:
+        return {name: orjson.dumps(node) for name, node in nodes.items()}
+    except orjson.JSONEncodeError:
+        what = "a node has objects or lists within each other, more than 250 deep"
+        raise BadInputError(Refusal(what, "Nodes", _FIX)) from None
 
 
 def _id(found: object) -> str:

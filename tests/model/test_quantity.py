@@ -1,5 +1,7 @@
 """Amounts as Kubernetes writes them are the numbers that it means."""
 
+import sys
+from collections.abc import Callable
 from decimal import ROUND_CEILING, Decimal
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topo.gangs.decisions.resource_shortage import amount_in_words
-from topo.model.quantity import MOST, thousandths, whole
+from topo.model.quantity import MAX_CHARS, MOST, thousandths, whole
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,14 @@ def test_a_part_of_a_unit_counts_as_a_whole_one(number: Decimal, unit: tuple[str
 def test_a_quantity_beyond_those_that_the_api_server_keeps_is_the_largest_of_them():
     assert thousandths("1e999") == thousandths("9223372036854775808") == 1000 * 2**63
     assert amount_in_words("memory", thousandths("1e999") or 0) == "8Ei"
+
+
+@pytest.mark.parametrize("read", [whole, thousandths])
+def test_a_long_text_is_no_quantity_and_is_not_kept(read: Callable[[str], int | None]) -> None:
+    """The caches of quantities would hold a thousand texts of megabytes."""
+    longest = "+" + "1" * 32 + "." + "1" * 32 + "e+999"
+    assert read(longest) is not None
+    assert len(longest) <= MAX_CHARS
+    before = sys.getrefcount(text := "1" * (MAX_CHARS + 1))
+    assert read(text) is None
+    assert sys.getrefcount(text) == before
