@@ -29,6 +29,8 @@ SHARE, SHARED = 0.25, 16
 """A quarter of 64 GPUs: one dragonfly of two nodes."""
 QUOTAS_OF = {"lean": 24, "rich": 64}
 """GPUs that the ResourceQuota of a namespace allows; the others have none."""
+SEEN_S = 1.0
+"""So long after a write the master has seen it, and done what follows."""
 NAMESPACES = ("evil", "good", *QUOTAS_OF)
 Job = tuple[str, str]
 
@@ -45,8 +47,9 @@ class Tenants:
     requests: set[Job] = field(default_factory=set)
     made: int = 0
     kept_before: Counter[str] = field(default_factory=Counter)
-    left_before: dict[str, list[int]] = field(default_factory=dict)
-    """What the quota of a namespace left at the last looks: the master sees it a moment later."""
+    seen: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)
+    """When what a namespace may keep was how much, and how many pods it had lost by then."""
+    lost: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
@@ -94,7 +97,9 @@ class Tenants:
         elif act == "take back" and self.requests:
             self.take_back(self.rng.choice(sorted(self.requests)))
         elif act == "lose" and self.pods:
-            self.remove_pod(self.rng.choice(sorted(self.pods)))
+            key = self.rng.choice(sorted(self.pods))
+            self.remove_pod(key)
+            self.lost[key[0]] += 1
 
     def add_pod(self, job: Job, rank: int) -> None:
         namespace, name = job
@@ -170,18 +175,24 @@ class Tenants:
     # What must hold
 
     def judge(self, master: RequestMaster) -> None:
-        """What a namespace keeps grows only within its limit, and all GPUs add up."""
-        kept = held_ahead(master)
+        """What a namespace keeps grows only within its limit, and all GPUs add up.
+
+        The place of a pod that is lost is kept for the next one: it was the pod's own before.
+        """
+        if not master.leader.nomination.is_placing:
+            return  # it has not read the gangs yet
+        kept, now_s = held_ahead(master), server_now()
         for namespace in NAMESPACES:
-            gpus = kept[namespace]
             quota = QUOTAS_OF.get(namespace)
-            if quota is None:
-                assert gpus <= SHARED, f"{namespace} keeps {gpus} GPUs of its share of {SHARED}"
-                continue
-            left = self.left_before.setdefault(namespace, [])
-            left.append(quota - 8 * self._used(namespace))
-            grew = gpus > self.kept_before[namespace]
-            assert not grew or gpus <= max(left[-4:]), f"{namespace} keeps {gpus} of {left[-4:]}"
+            most = SHARED if quota is None else quota - 8 * self._used(namespace)
+            seen = self.seen.setdefault(namespace, [])
+            seen.append((now_s, most, self.lost[namespace]))
+            lately = [each for each in seen if now_s - each[0] <= SEEN_S] or seen[-1:]
+            limit = max(most for _, most, _ in lately)
+            of_lost = 8 * (self.lost[namespace] - lately[0][2])
+            grew = kept[namespace] - self.kept_before[namespace]
+            is_within = kept[namespace] <= limit or grew <= of_lost
+            assert grew <= 0 or is_within, f"{namespace} keeps {kept[namespace]} GPUs of {limit}"
         self.kept_before = kept
         for counts in master.leader.placements.state.usage().by_type().values():
             assert counts.used + counts.held + counts.free + counts.closed == counts.gpus
@@ -224,7 +235,6 @@ async def live(seed: int, acts: int) -> None:
                 if rng.random() < 0.02:
                     await asyncio.sleep(AHEAD_S / 2)
             memory = kept_by(master, rng)
-        tenants.kept_before.clear()
     for job in tuple(tenants.jobs):
         tenants.end(job)
     for request in tuple(tenants.requests):
