@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +67,9 @@ class Tenants:
                 spec={"hard": amounts},
                 status={"hard": amounts, "used": used},
             )
+
+    def master(self, kept: HoldsMemory | None) -> AbstractAsyncContextManager[RequestMaster]:
+        return self.cluster.master(kept=kept, ahead_share=SHARE, awaits_promises=True)
 
     # What they do
 
@@ -225,7 +228,7 @@ async def live(seed: int, acts: int) -> None:
     rng = random.Random(seed)  # noqa: S311
     tenants, memory, done = Tenants(rng), None, 0
     while done < acts:
-        async with tenants.cluster.master(kept=memory, ahead_share=SHARE) as master:
+        async with tenants.master(memory) as master:
             for _ in range(rng.randint(10, 40)):
                 done += 1
                 tenants.act()
@@ -240,9 +243,7 @@ async def live(seed: int, acts: int) -> None:
     for request in tuple(tenants.requests):
         tenants.take_back(request)
     async with AsyncExitStack() as stack:
-        master = await stack.enter_async_context(
-            tenants.cluster.master(kept=memory, ahead_share=SHARE)
-        )
+        master = await stack.enter_async_context(tenants.master(memory))
         for namespace in NAMESPACES:
             tenants.jobs[namespace, "last"] = 2
             tenants.add_pod((namespace, "last"), 0)

@@ -159,8 +159,12 @@ class RequestCluster:
         is_served: bool = True,
         leads: bool = True,
         ahead_share: float = 1.0,
+        awaits_promises: bool = False,
     ) -> AsyncIterator[RequestMaster]:
-        """A master that leads until the block ends, or follows."""
+        """A master that leads until the block ends, or follows.
+
+        `awaits_promises`: gangs wait until what was promised is booked, as in a whole master.
+        """
         built: list[ProvisioningController] = []
 
         def reservations(following: Following) -> Reservations:
@@ -178,6 +182,7 @@ class RequestCluster:
             reservations=reservations,
             ahead_share=ahead_share,
             server_now=server_now,
+            is_answered=lambda: not awaits_promises or built[0].is_restored,
         ) as leader:
             task = asyncio.ensure_future(built[0].run() if leads else asyncio.Event().wait())
             try:
