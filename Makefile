@@ -114,8 +114,9 @@ e2e-random: SEED ?= 1
 e2e-random: SCHEDULER ?= volcano
 e2e-random: AWAY_S ?= 60
 e2e-random: KILLS ?=
-e2e-random: $(STAMP) ## jobs at random on a stock scheduler, judged: JOBS=200 NODES=64 SCHEDULER=volcano|kube|kube-podgroup, no API server and later no master for AWAY_S=60, or two that are killed by turns with KILLS=1; needs Go
-	$(BIN)/python -m tests.e2e.scheduling.random_jobs --jobs $(JOBS) --nodes $(NODES) --seed $(SEED) --scheduler $(SCHEDULER) --away-s $(AWAY_S) $(if $(KILLS),--kills)
+e2e-random: TENANT ?= 1
+e2e-random: $(STAMP) ## jobs at random on a stock scheduler beside a hostile tenant (without one: TENANT=), judged: JOBS=200 NODES=64 SCHEDULER=volcano|kube|kube-podgroup, no API server and later no master for AWAY_S=60, or two that are killed by turns with KILLS=1; needs Go
+	$(BIN)/python -m tests.e2e.scheduling.random_jobs --jobs $(JOBS) --nodes $(NODES) --seed $(SEED) --scheduler $(SCHEDULER) --away-s $(AWAY_S) $(if $(KILLS),--kills) $(if $(TENANT),,--no-tenant)
 
 e2e-fits: ROUNDS ?= 32
 e2e-fits: SEED ?= 1

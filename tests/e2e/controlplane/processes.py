@@ -44,6 +44,11 @@ class Program:
         """Whether it was started and has not ended."""
         return self._running is not None and self._running.poll() is None
 
+    @property
+    def has_died(self) -> bool:
+        """Whether it ended since it was started, and nobody stopped it."""
+        return self._running is not None and self._running.poll() is not None
+
     def start(self) -> None:
         """Runs it in a session of its own: Ctrl-C is for the run, which ends the others."""
         assert not self.is_alive, f"{self.name} runs already"

@@ -48,7 +48,13 @@ class ElectedMasters:
         )
 
     async def url(self) -> str:
-        """Return where the API of the leader is; empty while none leads."""
+        """Return where the API of the leader is; empty while none leads.
+
+        Raises `EndedEarlyError` where a master has ended by itself: nobody killed it.
+        """
+        for program in self.masters.values():
+            if program.has_died:
+                program.must_live()
         for address in self.masters:
             if await self._leads(address):
                 return _url(address)

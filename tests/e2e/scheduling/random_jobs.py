@@ -1,7 +1,7 @@
 """Jobs at random on a real cluster, whose stream a second client judges: `make e2e-random`.
 
-200 jobs on 64 nodes if not told otherwise, on stock Volcano or on kube-scheduler; it ends with 0
-and what was seen, or at once with what must not be.
+200 jobs on 64 nodes if not told otherwise, on stock Volcano or on kube-scheduler, beside a hostile
+tenant of another namespace; it ends with 0 and what was seen, or at once with what must not be.
 """
 
 import argparse
@@ -12,7 +12,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,9 +32,11 @@ from tests.e2e.scheduling.admission_master import (
 )
 from tests.e2e.scheduling.elected_masters import ElectedMasters, elected_admission
 from tests.e2e.scheduling.gang_master import api_url, document
+from tests.e2e.scheduling.hostile import Hostile
 from tests.e2e.scheduling.recount import Wish, ground
 from tests.e2e.scheduling.replayed import Optima, replayed
 from tests.e2e.scheduling.stream import HIGH, KINDS, KUBE_PODGROUP, VOLCANO, Course, Stream
+from tests.e2e.scheduling.tenant import a_tenant
 from topo.sim.worlds.presets import World
 from topo.sim.worlds.presets import world as made
 
@@ -44,6 +47,8 @@ _USUAL_PODS, _NODES_PER_POD = 4, 32
 """Pods of a job that half of the others exceed: these, in a large cluster one for so many nodes."""
 _BURST_UNDER_KILLS = 3
 """Few jobs at once, as there is one kill for each burst."""
+_NODES_PER_TENANT = 16
+"""A hostile tenant takes at most one node of so many."""
 _MANY_NODES, _LONG_LEASE_S = 100, 3600
 
 
@@ -78,6 +83,8 @@ class RandomRun:
     home: Path
     jobs: Sequence[Wish]
     scheduler: str = VOLCANO
+    has_tenant: bool = True
+    """A hostile tenant of another namespace is there, too."""
     tell: Callable[[object], None] = lambda _: None
 
     async def with_one_master(
@@ -96,10 +103,17 @@ class RandomRun:
             self.cluster, self.api, self.home, *flags, rendering=self._rendering
         ) as master:
             on = await ground(self.api, api_url(master.program))
-            stream = Stream(
-                self.api, master, KINDS[self.scheduler], on, away_s=away_s, outage=outage
-            )
-            await self._go(stream, self.tell)
+            async with self._hostile() as hostile:
+                stream = Stream(
+                    self.api,
+                    master,
+                    KINDS[self.scheduler],
+                    on,
+                    away_s=away_s,
+                    outage=outage,
+                    hostile=hostile,
+                )
+                await self._go(stream, lambda text: self.tell(f"{hostile}; {text}"))
         self.tell("all jobs were bound; each plan is judged by the log of bookings")
         return stream.course, await asyncio.to_thread(replayed, log)
 
@@ -113,10 +127,27 @@ class RandomRun:
             self.cluster, self.api, self.home, *self._flags, rendering=self._rendering
         ) as masters:
             on = await ground(self.api, await masters.url())
-            kind = KINDS[self.scheduler]
-            stream = Stream(self.api, masters, kind, on, burst=_BURST_UNDER_KILLS)
-            await self._go(stream, lambda text: self.tell(f"{masters}; {text}"))
+            async with self._hostile() as hostile:
+                stream = Stream(
+                    self.api,
+                    masters,
+                    KINDS[self.scheduler],
+                    on,
+                    burst=_BURST_UNDER_KILLS,
+                    hostile=hostile,
+                )
+                await self._go(stream, lambda text: self.tell(f"{masters}; {hostile}; {text}"))
         return stream.course, masters
+
+    @asynccontextmanager
+    async def _hostile(self) -> AsyncIterator[Hostile | None]:
+        """The hostile tenant, until the block ends; none where there shall be none."""
+        if not self.has_tenant:
+            yield None
+            return
+        nodes = [str(node.name) for node in self.world.nodes]
+        async with a_tenant(self.cluster, self.api) as tenant:
+            yield Hostile(tenant, nodes, most=max(1, len(nodes) // _NODES_PER_TENANT))
 
     async def _outage(self, away_s: float) -> None:
         await self.cluster.stop_api_server()
@@ -164,6 +195,7 @@ async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> Non
             home=home,
             jobs=jobs,
             scheduler=options.scheduler,
+            has_tenant=options.tenant,
             tell=tell,
         )
         if options.kills:
@@ -185,6 +217,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--away-s", type=float, default=60.0)
     parser.add_argument("--kills", action="store_true", help="two masters, killed by turns")
+    parser.add_argument(
+        "--tenant",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="a hostile tenant of another namespace beside the jobs (default: on)",
+    )
     parser.add_argument("--scheduler", choices=KINDS, default=VOLCANO)
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="topo-random-"))

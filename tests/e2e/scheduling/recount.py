@@ -7,12 +7,13 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import ClientSession
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.scheduling.asking import rank_of
+from tests.e2e.scheduling.hostile import AT_NODE
 from tests.e2e.scheduling.jobs import GPU, NODES, WORDS, owner_of
 from tests.support.waiting import eventually
 
@@ -67,29 +68,65 @@ class Ground:
     domains: Mapping[str, Sequence[Sequence[str]]]
 
 
+class Strangers(Protocol):
+    """A tenant whose pods name jobs of others, and have notes that no master wrote."""
+
+    @property
+    def namespace(self) -> str:
+        """Where its pods are: they are of no job of others, whatever they say."""
+
+    @property
+    def forged(self) -> Collection[str]:
+        """The notes that it wrote: they count for nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recount:
     """All pods that ask for GPUs, at one time."""
 
     pods: Sequence[Any]
     ground: Ground
+    strangers: Strangers | None = None
+
+    def owner_of(self, pod: Any) -> str:
+        """The name of the job that a pod is of; empty for a stranger's."""
+        return "" if self._is_strange(pod) else owner_of(pod)
+
+    def seized(self) -> set[str]:
+        """Nodes that pods of strangers named themselves, however full they were."""
+        names = (pod["metadata"]["name"] for pod in self.pods)
+        found = zip(self.pods, names, strict=True)
+        return {
+            pod["spec"].get("nodeName", "")
+            for pod, name in found
+            if self._is_strange(pod) and name.startswith(AT_NODE)
+        }
+
+    def unplanned(self, jobs: Collection[str]) -> list[str]:
+        """Pods of these jobs whose gates were opened without a plan; O(pods)."""
+        return [
+            pod["metadata"]["name"]
+            for pod in self.pods
+            if self.owner_of(pod) in jobs and "unplanned" in _note(pod)
+        ]
 
     def planned(self) -> list[str]:
         """Nodes of pods that have a plan and are not bound yet, each once, in the pods' order."""
-        found = (_place(pod) for pod in self.pods if not pod["spec"].get("nodeName"))
+        found = (self._place(pod) for pod in self.pods if not pod["spec"].get("nodeName"))
         return [node for node in dict.fromkeys(found) if node]
 
     def overbooked(self) -> dict[str, int]:
         """Nodes on which bound pods take more GPUs than there are."""
         used = self._used(lambda pod: pod["spec"].get("nodeName", ""))
-        return {node: gpus for node, gpus in used.items() if gpus > self.ground.room[node]}
+        room = self.ground.room
+        return {node: gpus for node, gpus in used.items() if node in room and gpus > room[node]}
 
     def free(self, job: str) -> Free:
         """What is left for a job beside pods that are bound, and others that have a place."""
 
         def where(pod: Any) -> str:
-            own = owner_of(pod) == job
-            return str(pod["spec"].get("nodeName", "")) if own else _place(pod)
+            own = self.owner_of(pod) == job
+            return str(pod["spec"].get("nodeName", "")) if own else self._place(pod)
 
         used = self._used(where)
         gpus = {node: max(0, room - used[node]) for node, room in self.ground.room.items()}
@@ -97,7 +134,7 @@ class Recount:
 
     def places(self) -> dict[str, str]:
         """Where each pod is or shall be, by uid."""
-        return {pod["metadata"]["uid"]: _place(pod) for pod in self.pods}
+        return {pod["metadata"]["uid"]: self._place(pod) for pod in self.pods}
 
     def bound(self, jobs: Collection[str]) -> dict[str, list[str]]:
         """The nodes of the pods that are bound, by rank, of each of these jobs; O(pods).
@@ -108,7 +145,7 @@ class Recount:
         for pod in self.pods:
             if "deletionTimestamp" in pod["metadata"] or not pod["spec"].get("nodeName"):
                 continue
-            if (job := owner_of(pod)) in own:
+            if (job := self.owner_of(pod)) in own:
                 own[job].append(pod)
         return {
             job: [pod["spec"]["nodeName"] for pod in sorted(pods, key=rank_of)]
@@ -117,7 +154,7 @@ class Recount:
 
     def gated(self, jobs: Collection[str]) -> Counter[str]:
         """How many pods of each of these jobs wait behind a gate; O(pods)."""
-        gated = (owner_of(pod) for pod in self.pods if pod["spec"].get("schedulingGates"))
+        gated = (self.owner_of(pod) for pod in self.pods if pod["spec"].get("schedulingGates"))
         return Counter(job for job in gated if job in jobs)
 
     def split(self, wish: Wish, nodes: Sequence[str]) -> list[int]:
@@ -128,6 +165,20 @@ class Recount:
         k = wish.group_pods
         groups = [nodes[at : at + k] for at in range(0, len(nodes), k)]
         return [at for at, group in enumerate(groups) if len({home[each] for each in group}) > 1]
+
+    def _place(self, pod: Any) -> str:
+        note = {} if self._is_forged(pod) else _note(pod)
+        return str(pod["spec"].get("nodeName") or note.get("node", ""))
+
+    def _is_strange(self, pod: Any) -> bool:
+        strangers = self.strangers
+        return strangers is not None and pod["metadata"]["namespace"] == strangers.namespace
+
+    def _is_forged(self, pod: Any) -> bool:
+        if self.strangers is None or not self._is_strange(pod):
+            return False
+        text = pod["metadata"].get("annotations", {}).get(WORDS.placement, "")
+        return text in self.strangers.forged
 
     def _used(self, where: Callable[[Any], str]) -> Counter[str]:
         used: Counter[str] = Counter()
@@ -154,10 +205,10 @@ async def ground(api: Api, url: str) -> Ground:
     return Ground(room, domains)
 
 
-async def recounted(api: Api, on: Ground) -> Recount:
+async def recounted(api: Api, on: Ground, strangers: Strangers | None = None) -> Recount:
     """What the API server says now."""
     pods = await api.items("/api/v1/pods")
-    return Recount([pod for pod in pods if _gpus(pod) and not _is_over(pod)], on)
+    return Recount([pod for pod in pods if _gpus(pod) and not _is_over(pod)], on, strangers)
 
 
 def _collect(group: Any, into: dict[str, list[list[str]]]) -> list[str]:
@@ -173,9 +224,10 @@ def _kind(wish: Wish) -> str:
     return "dragonfly" if wish.size <= 16 else "switchbox"
 
 
-def _place(pod: Any) -> str:
-    note = json.loads(pod["metadata"].get("annotations", {}).get(WORDS.placement, "{}"))
-    return str(pod["spec"].get("nodeName") or note.get("node", ""))
+def _note(pod: Any) -> Mapping[str, Any]:
+    text = pod["metadata"].get("annotations", {}).get(WORDS.placement, "{}")
+    found: Mapping[str, Any] = json.loads(text)
+    return found
 
 
 def _gpus(pod: Any) -> int:

@@ -18,7 +18,8 @@ from aiohttp import ClientError, ClientSession
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.kwok import COMPLETE
 from tests.e2e.scheduling import asking
-from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS, is_reviewed, owner_of, taker
+from tests.e2e.scheduling.hostile import Hostile
+from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS, is_reviewed, taker
 from tests.e2e.scheduling.odd_jobs import OddJobs, templates
 from tests.e2e.scheduling.recount import Free, Ground, Recount, Wish, recounted
 from tests.support.waiting import CEILING_S
@@ -132,6 +133,8 @@ class Stream:
 
     `away_s`: how long no master is there, once. `outage` takes the API server away and brings it
     back, once, while a burst of jobs is being placed. `burst`: the most jobs that arrive at once.
+    `hostile`: a tenant of another namespace, that does its worst while jobs arrive; what it made
+    stays while all is judged.
     """
 
     def __init__(
@@ -144,11 +147,13 @@ class Stream:
         away_s: float = 0.0,
         outage: Callable[[], Awaitable[None]] | None = None,
         burst: int = BURST,
+        hostile: Hostile | None = None,
     ) -> None:
         self._api, self._masters, self._kind, self._ground = api, masters, kind, on
         self._away_s, self._outage, self._burst = away_s, outage, burst
         self._rng = random.Random(1)  # noqa: S311 - the same course each time
-        self._seen = Recount((), on)
+        self._hostile = hostile
+        self._seen = Recount((), on, hostile)
         self._moved_s = 0.0
         self._states: dict[str, str] = {}
         self._live: dict[str, Wish] = {}
@@ -179,6 +184,7 @@ class Stream:
                 self._others_come_and_go(),
                 self._take_planned_nodes(),
                 self._masters.disturb(),
+                self._rage(),
             )
             if self._outage is not None and len(left) <= len(jobs) * 3 // 4 and self._waiting():
                 await self._outage()
@@ -197,6 +203,13 @@ class Stream:
             await self._make_room()
 
     # What happens
+
+    async def _rage(self) -> None:
+        if self._hostile is None:
+            return
+        own = (pod for pod in self._seen.pods if self._seen.owner_of(pod) in self._live)
+        await self._hostile.rage(list(own))
+        await self._hostile.calm()
 
     async def _submit(self, wish: Wish) -> None:
         made = await self._create(wish)
@@ -231,7 +244,7 @@ class Stream:
         """Bind pods of somebody else to nodes that are planned; earlier ones leave before."""
         await self._end_takers()
         for _ in range(_LOOKS_FOR_PLANS):
-            nodes = (await recounted(self._api, self._ground)).planned()
+            nodes = (await recounted(self._api, self._ground, self._hostile)).planned()
             for node in self._rng.sample(nodes, min(_MOST_TAKEN, len(nodes))):
                 self._made += 1
                 name = f"{_TAKER}{self._made}"
@@ -253,6 +266,7 @@ class Stream:
 
     async def _make_room(self) -> None:
         """Half of what runs leaves, else all others' pods; returns once a job is bound by that."""
+        await self._rage()
         bound, running, takers = self.course.bound, self._running(), len(self._takers)
         await self._end_takers()
         if running:
@@ -311,7 +325,8 @@ class Stream:
         """All pods of a job end well."""
         self._leaving.add(name)
         patch = {"metadata": {"annotations": {COMPLETE: "true"}}}
-        own = [pod["metadata"]["name"] for pod in self._seen.pods if owner_of(pod) == name]
+        seen = self._seen
+        own = [pod["metadata"]["name"] for pod in seen.pods if seen.owner_of(pod) == name]
         await asyncio.gather(*(self._api.merge(f"{PODS}/{pod}", patch) for pod in own))
 
     async def _delete(self, name: str) -> None:
@@ -369,7 +384,7 @@ class Stream:
         if before.places() != after.places() or states != self._states:
             self._states, self._moved_s = states, asyncio.get_running_loop().time()
             return [_MOVED]
-        self._leaving &= {owner_of(pod) for pod in after.pods}
+        self._leaving &= {after.owner_of(pod) for pod in after.pods}
         if self._leaving:
             return [f"{name} has left, and pods of it are there" for name in sorted(self._leaving)]
         texts = (_untruth(self._live[n], gangs.get(n), after.free(n)) for n in waiting)
@@ -377,7 +392,7 @@ class Stream:
 
     async def _gangs(self) -> dict[str, Any] | None:
         """What the master says of each gang by the name of its job; None where it says nothing."""
-        document = await self._asked("/v1/gangs")
+        document = await self._asked("/v1/gangs?namespace=default")
         return document and {each["name"]: each for each in document["gangs"]}
 
     async def _gang_of(self, name: str) -> dict[str, Any]:
@@ -392,9 +407,9 @@ class Stream:
         document = await self._asked("/v1/topology")
         if document is None:
             return None
-        found = []
+        found, taken = [], self._taken()
         for _, node in walk(document["groups"]):
-            if is_group(node) or node["name"] in self._takers.values():
+            if is_group(node) or node["name"] in taken:
                 continue
             booked = node["used_gpus"] + node["held_gpus"]
             is_open = node["status"] == "Ready" and not node["cordoned"]
@@ -414,11 +429,13 @@ class Stream:
 
     async def _look(self) -> Recount:
         """Counts anew; raises for what must not be at any moment."""
-        found = self._seen = await recounted(self._api, self._ground)
+        found = self._seen = await recounted(self._api, self._ground, self._hostile)
         self.course.looks += 1
-        taken = self._takers.values()
+        taken = self._taken()
         over = {node: gpus for node, gpus in found.overbooked().items() if node not in taken}
         assert not over, f"more GPUs are taken than there are: {over}"
+        unplanned = found.unplanned(self._live)
+        assert not unplanned, f"gates were opened without a plan: {unplanned}"
         for name, nodes in found.bound(self._waiting()).items():
             wish = self._live[name]
             if len(nodes) < wish.pods:
@@ -429,6 +446,10 @@ class Stream:
             assert not wish.required or not split, f"{name} {wish}: groups {split} are split"
             self.course.overtaken.update(self._passed(name))
         return found
+
+    def _taken(self) -> set[str]:
+        """Nodes that pods were bound to without a scheduler, however full they were."""
+        return {*self._takers.values(), *self._seen.seized()}
 
     def _passed(self, name: str) -> Iterator[str]:
         """The jobs that wait although they came before this one, which is bound."""

@@ -166,7 +166,7 @@ def claim(
             "labels": {key: str(index), **(labels or {})},
             "ownerReferences": [] if owner is None else [dict(owner)],
         },
-        "spec": {"nodeSelector": NOWHERE, "containers": [container], **spec},
+        "spec": {"nodeSelector": dict(NOWHERE), "containers": [container], **spec},
     }
 
 
