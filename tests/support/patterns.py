@@ -121,11 +121,15 @@ def calls() -> set[str]:
     for top in ("topo", "master", "worker"):
         for path in (ROOT / top).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                function = getattr(node, "func", None)
-                is_of_re = isinstance(function, ast.Attribute) and function.attr in _TAKING
-                if is_of_re and isinstance(function.value, ast.Name) and function.value.id == "re":
+                if isinstance(node, ast.Call) and _takes_pattern(node.func):
                     found.add(f"{path.relative_to(ROOT)}:{node.lineno}")
     return found
+
+
+def _takes_pattern(function: ast.expr) -> bool:
+    if not isinstance(function, ast.Attribute) or function.attr not in _TAKING:
+        return False
+    return isinstance(function.value, ast.Name) and function.value.id == "re"
 
 
 def name_at(place: str) -> str:
@@ -133,9 +137,10 @@ def name_at(place: str) -> str:
     path, _, line = place.rpartition(":")
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        is_named = isinstance(node, ast.Assign | ast.AnnAssign)
-        if not is_named or not isinstance(target := targets[0], ast.Name):
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        if not isinstance(target, ast.Name):
             continue
         if node.lineno <= int(line) <= (node.end_lineno or 0):
             return target.id

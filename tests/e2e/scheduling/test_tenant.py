@@ -116,7 +116,7 @@ class Bait(NamedTuple):
     """A gang of so many pods: its notes name a node, three pods one index, one pod may be bound."""
 
     pods: int
-    index: int
+    rank: int
     node: str
     bound_to: str = ""
     is_open: bool = False
@@ -137,17 +137,17 @@ async def lay(bait: Bait, name: str, masters: ElectedMasters, tenant: Tenant) ->
     async def is_known() -> bool:
         return bool(await known())
 
-    probe = claim(owner, bait.index, stamps)
+    probe = claim(owner, bait.rank, stamps)
     await tenant.pod(probe)
     await eventually(is_known)
     gang = await known()
     await tenant.api.delete(f"{tenant.pods}/{probe['metadata']['name']}", grace_s=0)
     if bait.bound_to:
         await tenant.pod(claim(owner, 0, stamps, nodeName=bait.bound_to))
-    written = {**stamps, **note(gang, bait.node, bait.index // 2)}
+    written = {**stamps, **note(gang, bait.node, bait.rank // 2)}
     selector = {f"gang.metax-tech.com/{gang}": "by-hand"}
     for _ in range(3):
-        made = await tenant.pod(claim(owner, bait.index, written, nodeSelector=selector))
+        made = await tenant.pod(claim(owner, bait.rank, written, nodeSelector=selector))
         if bait.is_open:
             await tenant.open(made)
 
