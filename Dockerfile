@@ -79,14 +79,18 @@ RUN names="infiniband-diags libibnetdisc5 libibmad5 libibumad3" && \
       install -D --mode=644 "/usr/share/doc/$name/copyright" "/parts/usr/share/doc/$name/copyright" || exit; \
     done
 
-# The program and its three libraries; the package brings perl, which is a hundred times as large.
-FROM worker AS sweeper
+# The worker with that program and its three libraries; the package brings perl, which is a hundred times as large.
+# Not of the stage `worker`: the history would have a tag of that image in it, and so be another for each.
+FROM programs AS sweeper
 LABEL org.opencontainers.image.title="topo-sweeper" \
       org.opencontainers.image.description="Sends masters what ibnetdiscover prints"
+COPY --from=worker-programs /opt/topo /opt/topo
 COPY --from=diags /usr/sbin/ibnetdiscover /usr/sbin/
 COPY --from=diags /usr/lib/*-linux-gnu/libibnetdisc.so.5 /usr/lib/*-linux-gnu/libibmad.so.5 \
      /usr/lib/*-linux-gnu/libibumad.so.3 /usr/lib/
 COPY --from=diags /parts /
+EXPOSE 9002
+ENTRYPOINT ["topo-worker"]
 
 FROM programs AS master
 LABEL org.opencontainers.image.title="topo-master" \

@@ -29,8 +29,7 @@ from sbom import PRODUCT, Component, bom, of_lock, of_root
 
 ROOT = Path(__file__).parents[1]
 CHART = "helm/supernode-topology"
-IMAGES = ("topo-sweeper", "topo-worker", "topo-master")
-"""In the order of `packaging/build-images`, where a stage loses its tag to the image after it."""
+IMAGES = ("topo-master", "topo-worker", "topo-sweeper")
 NO_IMAGES = "none"
 _DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 

@@ -18,7 +18,7 @@ from tests.image.conftest import ROOT
 from tests.image.containers import Images
 
 pytestmark = pytest.mark.e2e
-IMAGES = ["topo-sweeper", "topo-worker", "topo-master"]
+IMAGES = ["topo-master", "topo-worker", "topo-sweeper"]
 PARTS = {"infiniband-diags", "libibnetdisc5", "libibmad5", "libibumad3"}
 """Debian's packages of which topo-sweeper has files, and no more of them."""
 PYTHON = ROOT / ".venv-publish/bin/python"
