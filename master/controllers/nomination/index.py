@@ -3,6 +3,7 @@
 A change only marks a gang: the whole gang is built when its turn comes.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from master.kube.gang_pod import ClusterPod, GangPod
@@ -86,6 +87,8 @@ class GangIndex:
             return
         self._follow_selection(key, found)
         before = self._placed.pop(key, None)
+        if before is not None:
+            self._named.remove(before.gang_id, before.named)
         now = found if found is not None and found.is_placed_here else None
         if before is not None and (now is None or now.gang_id != before.gang_id):
             self._drop(key, before)
@@ -193,7 +196,6 @@ class GangIndex:
         del pods[key]
         if not pods:
             del self._pods[gang_id]
-            self._named.drop(gang_id)
         self.mark(gang_id)
 
     def _label(self, gang_id: GangId, name: NodeName, value: Selection | None) -> None:
@@ -208,27 +210,30 @@ class GangIndex:
 
 
 class _NamedObjects:
-    """Objects that pods name, by gang and back.
+    """Objects that pods name, with the gangs of these pods, each as often as they name it.
 
     Objects of one key count as one, whatever their kind: then a gang is built once too often.
     """
 
     def __init__(self) -> None:
-        self._gangs: dict[Key, dict[GangId, None]] = {}
-        self._names: dict[GangId, dict[Key, None]] = {}
+        self._gangs: dict[Key, Counter[GangId]] = {}
+
+    def __len__(self) -> int:
+        return len(self._gangs)
 
     def add(self, gang_id: GangId, keys: Iterable[Key]) -> None:
         for key in keys:
-            self._gangs.setdefault(key, {})[gang_id] = None
-            self._names.setdefault(gang_id, {})[key] = None
+            self._gangs.setdefault(key, Counter())[gang_id] += 1
 
     def gangs(self, key: Key) -> Iterable[GangId]:
         return self._gangs.get(key, ())
 
-    def drop(self, gang_id: GangId) -> None:
-        """Forget a gang without pods; O(its names)."""
-        for key in self._names.pop(gang_id, ()):
+    def remove(self, gang_id: GangId, keys: Iterable[Key]) -> None:
+        """Forget what a pod named that changed or went."""
+        for key in keys:
             gangs = self._gangs[key]
-            del gangs[gang_id]
+            gangs[gang_id] -= 1
+            if not gangs[gang_id]:
+                del gangs[gang_id]
             if not gangs:
                 del self._gangs[key]

@@ -344,6 +344,21 @@ def test_a_pod_of_another_job_under_the_name_of_an_old_one_changes_gangs():
     assert index.pods(GANG) == ()
 
 
+def test_the_index_forgets_what_pods_named_before():
+    index = GangIndex(WORDS)
+    for at in range(5):
+        index.pod(("jobs", "train-worker-0"), pod(0, group=f"group-{at}"))
+        index.pod(("jobs", f"train-worker-{at + 1}"), pod(1, group="group-4"))
+        index.pod(("jobs", f"train-worker-{at + 1}"), None)
+    index.take()
+    for at, marked in ((0, ()), (3, ()), (4, (GANG,))):
+        index.named(("jobs", f"group-{at}"))
+        assert index.take() == marked
+    assert len(index._named) == 1
+    index.all_pods({})
+    assert len(index._named) == 0
+
+
 def test_pods_that_select_different_nodes_are_eligible_each_for_its_own():
     four = Stamp(4, 0, 2)
     pods = [pod(rank, stamp=four, nodeSelector={"rack": "aabc"[rank]}) for rank in (0, 1, 3)]
