@@ -133,6 +133,19 @@ def test_no_more_than_asked_for_are_due_at_once_and_the_longest_wait_comes_first
     assert events.waiting == 3
 
 
+def test_a_flood_of_one_namespace_delays_no_event_of_another():
+    events = series()
+    for number in range(1000):
+        pod = Regarding("v1", "Pod", f"pod-{number}", f"uid-{number}", "evil")
+        events.add(pod, occurrence(), T0)
+    for name in ("first", "second"):
+        events.add(Regarding("v1", "Pod", name, name, "team-a"), occurrence(note=name), T0)
+    told = due(events, most=4)
+    assert [each.namespace for each in told] == ["evil", "team-a", "evil", "team-a"]
+    assert [each.fields["regarding"]["name"] for each in told[1::2]] == ["first", "second"]
+    assert len(due(events)) == 998
+
+
 def test_a_clock_that_goes_back_refills_nothing_and_breaks_nothing():
     events = series()
     for number in range(BURST):

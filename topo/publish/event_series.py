@@ -5,6 +5,8 @@ Series: an occurrence that is equal to an earlier one (object, reason, note) wit
 new Event, but one more in its series. Every write is the whole Event with the count of that moment,
 so a write that was never made is contained in the next one.
 
+Turns: namespaces take turns, since one tenant's pods can cause many Events.
+
 Rate: an object has a token bucket of `BURST` writes, refilled by one every `REFILL_S`. Without a
 token the write waits, and what happens meanwhile is counted into it: nothing is dropped, the last
 state is written at the latest when a token comes.
@@ -27,6 +29,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from topo.model.plain_text import plain
@@ -132,9 +135,13 @@ class EventSeries:
             self._waiting.pop(oldest, None)
 
     def due(self, now_s: float, most: int) -> Iterator[EventRecord]:
-        """Return the Events to write now, what has waited longest first, `most` at once."""
+        """Return the Events to write now, `most` at once.
+
+        Namespaces take turns, so that a flood of one delays no Event of another; of each the one
+        that has waited longest is first.
+        """
         empty: set[Regarding] = set()
-        for key in list(self._waiting):
+        for key in self._in_turn():
             if most <= 0:
                 return
             series = self._series[key]
@@ -147,6 +154,13 @@ class EventSeries:
             del self._waiting[key]
             most -= 1
             yield _event_record(series, self.reporter)
+
+    def _in_turn(self) -> Iterator[tuple[Regarding, str, str]]:
+        of_namespaces: dict[str, list[tuple[Regarding, str, str]]] = {}
+        for key in self._waiting:
+            of_namespaces.setdefault(key[0].event_namespace, []).append(key)
+        for turn in zip_longest(*of_namespaces.values()):
+            yield from (key for key in turn if key is not None)
 
     def _bucket(self, about: Regarding) -> _Bucket:
         bucket = self._buckets.setdefault(about, _Bucket())
