@@ -16,7 +16,7 @@ from master.object_errors import ObjectErrors, ObjectKind
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.status import MOST_TRANSITIONS, GangStatus, Transition
 from topo.model.conditions.gang_states import GangState
-from topo.model.isolation import ObjectError
+from topo.model.isolation import ObjectError, attempt_async
 
 Advise = Callable[[Gang, str], Awaitable[str]]
 """Returns the smallest change that lets a gang in, given why it waits; see `advice`."""
@@ -83,7 +83,8 @@ class StatusStore:
 
     def forget(self, gang_id: GangId) -> None:
         """Drop a deleted gang and its history."""
-        self._entries.pop(gang_id, None)
+        if (entry := self._entries.pop(gang_id, None)) is not None:
+            self.errors.clear(ObjectKind.ADVICE, entry.name)
 
     def report(self, gang: Gang, state: GangState, text: str, *, announce: bool = True) -> None:
         """Store the status of a gang; publish it if it is to be announced and has changed.
@@ -114,6 +115,7 @@ class StatusStore:
         if status.state.row.is_advised:
             self._searches.add(asyncio.ensure_future(self._write_with_advice(gang, status)))
         else:
+            self.errors.clear(ObjectKind.ADVICE, f"{gang.namespace}/{gang.name}")
             self.write(gang.id, status)
 
     async def refresh_advice(self, gang: Gang) -> None:
@@ -139,10 +141,14 @@ class StatusStore:
 
     async def _write_with_advice(self, gang: Gang, status: GangStatus) -> None:
         name = f"{gang.namespace}/{gang.name}"
-        search = self._search(gang, status)
-        found = await self.errors.run_async(ObjectKind.ADVICE, name, search)
+        found = await attempt_async(self._search(gang, status))
         if isinstance(found, ObjectError):
+            if self.get(gang.id) is not status:
+                return  # it was reported again, or is gone
+            self.errors.note(ObjectKind.ADVICE, name, found)
             found = status
+        elif found is not None:
+            self.errors.clear(ObjectKind.ADVICE, name)
         if found is not None:
             self.write(gang.id, found)
 

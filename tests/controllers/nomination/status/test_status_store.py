@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from master.object_errors import ObjectErrors, ObjectKind
 from tests.controllers.nomination.objects import status_store
 from tests.master.api.test_gang_documents import gang
 from topo.gangs.machine.gang import Gang, GangId
@@ -97,6 +98,63 @@ def test_how_long_a_state_lasts_is_that_of_the_gang_that_came_into_it_first() ->
     made.store.report(gang(name="b"), GangState.OPENED, "why")
     made.now_s += 5.0
     assert made.store.longest_s() == {GangState.OPENED: 15.0}
+
+
+class Search:
+    """A search that raises an error once it is let go."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.errors = ObjectErrors()
+        self.written: list[GangStatus] = []
+        self.store = status_store(
+            advise=self.advise,
+            errors=self.errors,
+            write=lambda _, status: self.written.append(status),
+        )
+
+    async def advise(self, _gang: Gang, _text: str) -> str:
+        await self.go.wait()
+        raise KeyError("rack")
+
+    def report(self, state: GangState) -> None:
+        self.store.report(gang(name="a"), state, "nothing")
+
+    async def end(self) -> None:
+        self.go.set()
+        await asyncio.gather(*self.store._searches)
+
+    @property
+    def set_aside(self) -> int:
+        return len(self.errors.of(ObjectKind.ADVICE))
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["its-state-changes", "it-is-gone"])
+async def test_the_error_of_a_search_is_shown_until(is_gone: object) -> None:
+    made = Search()
+    made.report(GangState.NO_ROOM)
+    await made.end()
+    assert [each.state for each in made.written] == [GangState.NO_ROOM]
+    assert made.set_aside == 1
+    if is_gone:
+        made.store.forget(A)
+    else:
+        made.report(GangState.PLACED)
+    assert made.set_aside == 0
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["changed", "gone"])
+async def test_a_search_that_fails_late_writes_no_state_that_was_before(is_gone: object) -> None:
+    made = Search()
+    made.report(GangState.NO_ROOM)
+    await asyncio.sleep(0)
+    if is_gone:
+        made.store.forget(A)
+    else:
+        made.report(GangState.PLACED)
+    await made.end()
+    assert [each.state for each in made.written] == ([] if is_gone else [GangState.PLACED])
+    assert made.set_aside == 0
 
 
 async def test_a_gang_without_room_is_written_once_it_is_known_what_lets_it_in() -> None:
