@@ -1,7 +1,7 @@
 """What pods state of their places is a claim: it ends no leader and moves no other gang."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given
@@ -108,6 +108,7 @@ def test_a_note_counts_by_a_hold_or_a_label_of_its_gang_alone() -> None:
     assert note_doubt(labelled, first, note(selection=Selection("y")))
     assert not note_doubt(gang, first, note(withdrawn=True)), "it takes nothing"
     assert not note_doubt(gang, replace(first, node=GONE), note()), "it runs there"
+    assert note_doubt(gang, replace(first, node=NodeName("n1")), note()), "it runs elsewhere"
     assert "group 1" in note_doubt(labelled, first, note(group=1))
 
 
@@ -154,6 +155,24 @@ def test_each_rank_has_one_pod_whatever_the_order_and_a_bound_one_first(
     for each in live:
         keeper = next((m for m in kept if m.rank == each.rank), None)
         assert keeper is None or keeper.node is not None or each.node is None
+
+
+def test_of_two_pods_of_a_rank_the_one_that_is_further_keeps_it() -> None:
+    """A bound one before one that waits, an opened one before a gated one, a planned one next."""
+    bound = {"node": NodeName("n1"), "gated": True}
+    stages: list[dict[str, object]] = [
+        bound,
+        {"gated": False},
+        {"gated": True, "note": note()},
+        {"gated": True},
+    ]
+    for at, (first, second) in enumerate(pairwise(stages)):
+        for uids in (("a", "b"), ("b", "a")):
+            members = [
+                Member(uid=PodUid(uid), name="p", rank=0, version="1", **stage)  # type: ignore[arg-type]
+                for uid, stage in zip(uids, (first, second), strict=True)
+            ]
+            assert surplus_pods(members, 1) == {uids[1]}, f"stages {at} and {at + 1}"
 
 
 def test_a_surplus_pod_moves_no_pod_of_its_gang() -> None:
