@@ -221,6 +221,7 @@ CHANGED = {
     "topoDiscovery.master.gpuResources": ["example.com/gpu"],
     "topoDiscovery.master.reserveGroups": ["a=1"],
     "topoDiscovery.master.gpuTypeOrder": ["A"],
+    "topoDiscovery.master.aheadShare": 0.5,
     "topoDiscovery.master.historyBytes": 1 << 20,
     "topoDiscovery.master.historyAge": "7d",
     "topoDiscovery.worker.driverPaths": ["/opt/other"],

@@ -107,7 +107,10 @@ async def granted(
 
 
 def command(home: Path, kubeconfig: Path, address: str) -> tuple[str, ...]:
-    """Return the command line of a master that serves the webhook at an address."""
+    """Return the command line of a master that serves the webhook at an address.
+
+    One job may take all of these small clusters, also where its pods are made one by one.
+    """
     config = home / "nodegroup.yaml"
     if not config.exists():
         config.write_text("group: []\n")
@@ -115,7 +118,7 @@ def command(home: Path, kubeconfig: Path, address: str) -> tuple[str, ...]:
         *(sys.executable, "-m", "master", "--mode=config", f"--config-file={config}"),
         *("--server-port=0", "--rpc-server-port=0", f"--bind-address={address}"),
         *(f"--kubeconfig={kubeconfig}", "--placement=nomination"),
-        *("--controllers=nomination", "--admission-port=443"),
+        *("--controllers=nomination", "--admission-port=443", "--ahead-share=1"),
     )
 
 

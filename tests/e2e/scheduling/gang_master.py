@@ -114,6 +114,7 @@ async def gang_master(
     argv = (
         *(sys.executable, "-m", "master", "--mode=config", f"--config-file={config}"),
         *("--server-port=0", "--rpc-server-port=0", "--bind-address=127.0.0.1"),
+        "--ahead-share=1",  # one job may take all of these small clusters
         *(f"--kubeconfig={kubeconfig}", f"--state-file={state}", "--leader-elect=false"),
         *("--controllers=nomination", f"--api-token-file={home / 'writers'}", *flags),
     )
