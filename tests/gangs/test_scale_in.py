@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.controllers.nomination.gangs.members import gang_members
+from master.controllers.nomination.gangs.members import present_members
 from master.controllers.nomination.writing.gang_writes import pod_patch
 from master.kube.gang_pod import GangPod
 from tests.controllers.nomination.objects import WORDS, gang_context, gated_pod, parse
@@ -17,7 +17,6 @@ from topo.gangs.scale_in import DELETION_COST, deletion_costs
 from topo.gangs.stamp import Stamp
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
-from topo.placement.job.request import Request
 
 GANG = GangId("set-1")
 
@@ -75,10 +74,9 @@ def replica(**annotations: str) -> dict[str, object]:
 def test_the_cost_is_written_when_the_gate_is_opened_and_a_stated_one_stays(
     stated: dict[str, str], written: str | None
 ) -> None:
-    request = Request(pods=2, gpus_per_pod=8, group_size=2)
     pod = parse(replica(**stated))
     assert isinstance(pod, GangPod)
-    (member,) = gang_members(GANG, [pod], request, gang_context())
+    (member,) = present_members([pod], gang_context())
     note = placed("n1", 3)
     opening = Open(GANG, member, note)
     costs = deletion_costs([opening], lambda _: False)

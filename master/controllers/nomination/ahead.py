@@ -10,11 +10,12 @@ from math import inf
 
 from master.booking.ahead import AheadBudget, Keeper, NamespaceBudget, Waiting
 from master.controllers.nomination.gangs.builder import gang_name
+from master.controllers.nomination.gangs.context import Lacking
 from master.kube.gang_pod import GangPod
 from topo.gangs.annotation_keys import is_workload
 from topo.gangs.hold_claims import gang_of_hold
 from topo.gangs.machine.gang import Gang, GangId, Member
-from topo.model.limits import GANG_KEYS
+from topo.model.limits import GANG_KEYS, MAX_PODS_AHEAD
 from topo.placement.booking.ahead import AheadRequest, Kept
 from topo.placement.booking.holds import Hold, HoldId
 
@@ -43,6 +44,8 @@ class GangsAhead:
     """Gangs that may not keep their places: their age, what they asked for, of which types, why."""
     _until_s: dict[GangId, float] = field(default_factory=dict)
     """When places of a gang are kept no longer, of gangs that keep some."""
+    _expected: dict[GangId, tuple[str, int]] = field(default_factory=dict)
+    """How many pods gangs lack that wait for their turn, by gang with its namespace."""
     _claims: dict[GangId, Kept] = field(default_factory=dict)
     """What gangs that have begun may keep."""
     _abandoned_s: dict[GangId, float] = field(default_factory=dict)
@@ -88,26 +91,43 @@ class GangsAhead:
 
     # What is asked
 
-    def beyond_budget(self, gang: Gang, pods: Sequence[GangPod], until_s: float) -> str:
+    def beyond_budget(self, gang: Gang, pods: Sequence[GangPod], lacking: Lacking) -> str:
         """Return why the gang may not keep places for the pods that it lacks; empty if it may.
 
-        They would be kept until `until_s`. O(members), and for a gang that lacks some O(what its
-        namespace keeps).
+        For a gang that lacks some O(members, and what its namespace keeps).
         """
         self.forget(gang.id)
-        lacks = sum(1 for member in gang.members if member.is_expected)
-        if not lacks or gang.ungated:
+        until_s = lacking.until_s
+        if not lacking.pods or gang.ungated:
             return ""
-        asked = self._request(gang.id, pods, lacks, gang.request.gpus_per_pod)
+        asked = self._request(gang.id, pods, lacking.pods, gang.request.gpus_per_pod)
         asked = replace(asked, own={*gang.holds, *gang.booked})
         types = self.budget.state.capacity.types_for(gang.request.eligible)
         why = self.budget.of(gang.namespace).excess_of_any(asked, types)
+        why = why or self._beyond_members(gang, lacking)
         if why:
             self._beyond[gang.id] = gang.created_s, asked, types, why
         elif until_s < inf:
             self._until_s[gang.id] = until_s
             self._claims[gang.id] = self._claim(gang, asked)
         return why
+
+    def _beyond_members(self, gang: Gang, lacking: Lacking) -> str:
+        """Return why places for the pods that a gang lacks are not looked for yet; empty if so.
+
+        Each is a member in memory while the gang waits for its turn, and nothing is kept yet.
+        """
+        if lacking.until_s < inf:
+            return ""
+        others = sum(pods for of, pods in self._expected.values() if of == gang.namespace)
+        if others + lacking.pods > MAX_PODS_AHEAD:
+            return (
+                f"the jobs of namespace {gang.namespace} that wait lack {others} pods, this one"
+                f" {lacking.pods} more, and places for at most {MAX_PODS_AHEAD} are looked for at"
+                " once; end some of them, or have all of its pods made at once"
+            )
+        self._expected[gang.id] = gang.namespace, lacking.pods
+        return ""
 
     def _claim(self, gang: Gang, asked: AheadRequest) -> Kept:
         """Return what a gang that has begun may keep; of the GPUs that its pods have."""
@@ -162,7 +182,7 @@ class GangsAhead:
 
     def forget(self, gang_id: GangId) -> None:
         """Forget a gang that is gone, or is read again."""
-        for each in (self._beyond, self._until_s, self._claims):
+        for each in (self._beyond, self._until_s, self._claims, self._expected):
             each.pop(gang_id, None)
 
     def due(self, now_s: float) -> Iterator[GangId]:

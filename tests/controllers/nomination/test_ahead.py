@@ -56,6 +56,12 @@ class Tenants:
             PODS, name, **made, status={"phase": "Pending"}
         )
 
+    def node_is_closed(self, name: str) -> None:
+        """A node on which no new pod may start."""
+        node = self.api.objects["/api/v1/nodes", name]
+        node.document["spec"]["unschedulable"] = True
+        self.api.touch("/api/v1/nodes", name)
+
     def quota(self, namespace: str, hard: int, used: int) -> None:
         status = {"hard": {f"requests.{GPU}": str(hard)}, "used": {f"requests.{GPU}": str(used)}}
         self.api.add(
@@ -137,6 +143,28 @@ async def test_one_pod_that_states_seven_others_holds_no_place_and_says_what_it_
         for rank in range(8):
             tenants.pod("jobs", "train", rank, 8, late=False)
         await until(lambda: state(leader, "train") is GangState.OPENED)
+
+
+async def test_pods_that_may_not_be_kept_are_no_members_whatever_one_pod_states():
+    """The budget of a namespace may be large, and each gang within it: members are memory."""
+    tenants = Tenants()
+    async with tenants.master() as leader:
+        tenants.quota("rich", 1_000_000, 0)
+        for number in range(4):  # no node is free for them, so that all wait for their turn
+            for at in NODE_NAMES:
+                tenants.node_is_closed(at)
+            tenants.pod("rich", f"many-{number}", 0, 4000)
+            tenants.pod("evil", f"huge-{number}", 0, 10_000)
+        await asyncio.sleep(10)
+        members = {gang.name: len(gang.members) for gang, _ in leader.nomination.view.all()}
+        assert {members[f"huge-{number}"] for number in range(4)} == {1}
+        assert sorted(members[f"many-{number}"] for number in range(4)) == [1, 1, 4000, 4000]
+        waits = [status(leader, f"many-{number}") for number in range(4)]
+        assert sum("lack 7998 pods, this one 3999 more" in each.text for each in waits) == 2
+        tenants.end("rich", next(n for n, size in members.items() if size == 4000))
+        await asyncio.sleep(10)
+        members = {gang.name: len(gang.members) for gang, _ in leader.nomination.view.all()}
+        assert sorted(members[n] for n in members if n.startswith("many")) == [1, 4000, 4000]
 
 
 async def test_a_late_gang_within_the_share_starts_and_its_places_are_kept():

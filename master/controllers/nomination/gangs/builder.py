@@ -13,8 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import inf
 
-from master.controllers.nomination.gangs.context import GangContext
-from master.controllers.nomination.gangs.members import gang_members, kept_until_s, member_of
+from master.controllers.nomination.gangs.context import GangContext, Lacking
+from master.controllers.nomination.gangs.members import (
+    kept_until_s,
+    lacking_ranks,
+    member_of,
+    present_members,
+)
 from master.controllers.nomination.gangs.ranks import ranked_as_consumers, ranked_pods
 from master.controllers.nomination.gangs.request import stated_request
 from master.controllers.nomination.gangs.start_conditions import awaited_quota
@@ -24,7 +29,7 @@ from master.kube.dra.counts import with_devices
 from master.kube.gang_pod import GangPod
 from master.kube.schedulers.volcano import PodGroupObject
 from topo.gangs.annotation_keys import is_workload
-from topo.gangs.machine.gang import Binding, Gang, GangId
+from topo.gangs.machine.gang import Binding, Gang, GangId, expected_member
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms
 from topo.model.conditions.gang_states import GangState
@@ -58,7 +63,7 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
         at_least=_at_least(first, group, request, context),
         priority=max([pod.priority for pod in pods]),
         created_s=min([pod.created_s for pod in pods]) - context.ahead_s,
-        members=gang_members(gang_id, ranked, request, context),
+        members=present_members(ranked, context),
         choosers=tuple(map(member_of, choosers)),
         awaits=awaits.text if awaits is not None else "",
         hopeless=awaits is not None and awaits.never,
@@ -80,18 +85,22 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
 
 
 def _within_budget(gang: Gang, ranked: Sequence[GangPod], context: GangContext) -> Gang:
-    """Return the gang as its namespace may have it: it waits where it may not keep its places.
+    """Return the gang with the pods that are expected, as its namespace may have them.
 
-    A gang that has begun goes on with the pods that it has, and no places are kept for others.
+    Without a budget for their places a gang waits; one that has begun goes on with the pods that it
+    has. What may not be kept is not even made: one pod may state thousands of others.
     """
-    lacks_some = any(member.is_expected for member in gang.members)
-    until_s = kept_until_s(gang.id, ranked, context) if lacks_some else -inf
-    why = context.beyond_budget(gang, ranked, until_s)
+    lacking = lacking_ranks(gang.members, ranked, gang.request)
+    until_s = kept_until_s(gang.id, ranked, context) if lacking else -inf
+    if context.clock() >= until_s:
+        lacking = ()
+    why = context.beyond_budget(gang, ranked, Lacking(len(lacking), until_s))
     if not why:
-        return gang
+        expected = (expected_member(gang.id, rank) for rank in lacking)
+        return replace(gang, members=(*gang.members, *expected)) if lacking else gang
     if all(member.gated for member in (*gang.members, *gang.choosers) if member.live):
         return replace(gang, awaits=gang.awaits or why)
-    return replace(gang, members=tuple(m for m in gang.members if not m.is_expected))
+    return gang
 
 
 def outline_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -> Gang:

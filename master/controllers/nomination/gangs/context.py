@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota
 from master.controllers.nomination.sources import Reservation
@@ -20,6 +21,13 @@ from topo.model.pod_requests import Amounts
 from topo.placement.booking.holds import HoldId
 
 
+class Lacking(NamedTuple):
+    """Pods that a gang lacks, and until when places are kept for them, on the master's clock."""
+
+    pods: int
+    until_s: float
+
+
 @dataclass(kw_only=True)
 class GangContext:
     """The facts, besides its pods, from which a gang is built; each callable is read per gang.
@@ -32,8 +40,8 @@ class GangContext:
     succeeded. `ungated` maps gangs whose gates a person wants opened to the reason. `reservation`
     returns what a request has booked, None where those are not answered. `booked_until_s` returns
     when the last hold of a gang ends, on `clock`. `beyond_budget` returns why the namespace of a
-    gang may not keep places, until a time on `clock`, for the pods that it lacks. `ahead_s` is Unix
-    time minus the master's clock; it is constant during a leader's term.
+    gang may not keep places for the pods that it lacks. `ahead_s` is Unix time minus the master's
+    clock; it is constant during a leader's term.
     """
 
     keys: AnnotationKeys
@@ -54,7 +62,7 @@ class GangContext:
     ungated: Mapping[GangId, str] = field(default_factory=dict)
     reservation: Callable[[Key], Reservation | None] | None = None
     booked_until_s: Callable[[GangId], float] = lambda _: -inf
-    beyond_budget: Callable[[Gang, Sequence[GangPod], float], str] = lambda *_: ""
+    beyond_budget: Callable[[Gang, Sequence[GangPod], Lacking], str] = lambda *_: ""
     clock: Callable[[], float] = time.monotonic
     ahead_s: float = 0.0
 

@@ -1,11 +1,11 @@
 """The members of a gang: its pods, those that have succeeded, and those that are expected."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import inf
 
 from master.controllers.nomination.gangs.context import GangContext
 from master.kube.gang_pod import EndedPod, GangPod
-from topo.gangs.machine.gang import GangId, Member, PodUid, expected_member
+from topo.gangs.machine.gang import GangId, Member, PodUid
 from topo.placement.job.request import Request
 
 AHEAD_S = 3600.0
@@ -13,16 +13,23 @@ AHEAD_S = 3600.0
 models are loaded for half an hour before a pod is ready, and the next ones are made then."""
 
 
-def gang_members(
-    gang_id: GangId, ranked: Sequence[GangPod], request: Request, context: GangContext
-) -> tuple[Member, ...]:
-    """Return the members of a gang: its pods by rank, then those that ended or are expected."""
-    ended = [_ended_member(pod) for pod in _ended_pods(ranked[0], context)]
-    members = (*(member_of(pod) for pod in ranked if not pod.is_chooser), *ended)
-    is_late = ranked[0].is_late and not ended
-    if not is_late or context.clock() >= kept_until_s(gang_id, ranked, context):
-        return members
-    return (*members, *_expected(gang_id, members, request))
+def present_members(ranked: Sequence[GangPod], context: GangContext) -> tuple[Member, ...]:
+    """Return the members of a gang that are there: its pods by rank, then those that ended."""
+    ended = (_ended_member(pod) for pod in _ended_pods(ranked[0], context))
+    return (*(member_of(pod) for pod in ranked if not pod.is_chooser), *ended)
+
+
+def lacking_ranks(
+    members: Sequence[Member], ranked: Sequence[GangPod], request: Request
+) -> Collection[int]:
+    """Return the ranks without a pod of a gang whose pods are not made together; O(pods).
+
+    Once a pod has succeeded, the pod of a missing rank may have, too, so that none is lacking.
+    """
+    if not ranked[0].is_late or any(member.succeeded for member in members):
+        return ()
+    there = {member.rank for member in members if member.live}
+    return [rank for rank in range(request.pods) if rank not in there]
 
 
 def kept_until_s(gang_id: GangId, ranked: Sequence[GangPod], context: GangContext) -> float:
@@ -44,15 +51,6 @@ def kept_until_s(gang_id: GangId, ranked: Sequence[GangPod], context: GangContex
         before_s = max((pod.created_s for pod in live[:-1]), default=last_s)
         newest_s = last_s if last_s - before_s < AHEAD_S else -inf
     return max(newest_s - context.ahead_s + AHEAD_S, context.booked_until_s(gang_id))
-
-
-def _expected(gang_id: GangId, members: Sequence[Member], request: Request) -> Iterator[Member]:
-    """Yield a member for each rank without a pod, of a gang whose pods are not made together.
-
-    Once a pod has succeeded, the pod of a missing rank may have, too, so that nothing is kept.
-    """
-    there = {member.rank for member in members if member.live}
-    return (expected_member(gang_id, rank) for rank in range(request.pods) if rank not in there)
 
 
 def member_of(pod: GangPod) -> Member:

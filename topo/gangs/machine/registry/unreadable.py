@@ -47,8 +47,13 @@ class Failures:
         return cls(since_s, now_s)
 
     def next(self, now_s: float, settings: GangSettings) -> "Failures":
-        """Return the failures with one more; those of a gang that was well for long begin anew."""
-        if self.read_s is not None and now_s - self.read_s > 2 * settings.retry_ceiling_s:
+        """Return the failures with one more; those of a gang that was well for long begin anew.
+
+        That is longer than the gate timeout: a step that fails only at the turn of the gang in the
+        queue would else begin it anew each time.
+        """
+        long_s = max(2 * settings.retry_ceiling_s, settings.gate_s)
+        if self.read_s is not None and now_s - self.read_s > long_s:
             return Failures(now_s, now_s)
         return Failures(self.since_s, now_s, self.times + 1)
 
