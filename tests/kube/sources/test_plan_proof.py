@@ -36,7 +36,9 @@ async def start(server: FakeServer) -> None:
         await server.put("nodes", name, metadata={"labels": {}}, status=node_status())
 
 
-async def wait_opened(server: FakeServer, *, nominated: str = "", node: str = A) -> None:
+async def wait_opened(
+    server: FakeServer, *, nominated: str = "", node: str = A, bound: str = ""
+) -> None:
     """An opened pod of the job, which says in its note that it is planned on a node."""
     note = {
         "certified": True,
@@ -62,7 +64,7 @@ async def wait_opened(server: FakeServer, *, nominated: str = "", node: str = A)
     }
     resources = {"limits": {GPU: "8"}, "requests": {GPU: "8"}}
     spec = {
-        "nodeSelector": {LABEL: "hold-1"},
+        **({"nodeName": bound} if bound else {"nodeSelector": {LABEL: "hold-1"}}),
         "containers": [{"name": "main", "resources": resources}],
     }
     status = {"phase": "Pending", **({"nominatedNodeName": nominated} if nominated else {})}
@@ -79,6 +81,17 @@ async def test_by_its_own_word_it_takes_nothing(tmp_path: Path) -> None:
             await wait_opened(server, nominated=B)
             assert counts(state_of(master)) == (8, 0, 0)
             assert state_of(master).usage().counts[B].used == 8, "where a scheduler nominates it"
+
+
+async def test_a_bound_pod_takes_its_node_whatever_its_note_says(tmp_path: Path) -> None:
+    async with fake_server() as server:
+        await start(server)
+        async with following(server, tmp_path) as master:
+            await wait_opened(server, bound=B)
+            assert counts(state_of(master)) == (8, 0, 0)
+            assert state_of(master).usage().counts[B].used == 8
+            await label(server, B)
+            assert state_of(master).usage().counts[B].used == 8
 
 
 async def test_the_label_of_its_gang_bears_it_out_while_it_stands(tmp_path: Path) -> None:
