@@ -32,7 +32,7 @@ BODIES_BYTES = 32 << 20
 """Reviews that are received or judged: a thousand pods of 30 kB. Any client may send them."""
 MAX_VALUES = 200_000
 """JSON values of a review: of 3 MiB with the object before it, 20 bytes for each. So many take the
-parser, which stops all threads, 35 ms; they become objects of 40 MiB at most."""
+parser, which stops all threads, 35 ms; they become objects of 28 MiB at most."""
 MAX_OBJECTS = 1 << 16
 INLINE_BYTES = 64 << 10
 """A larger review, or one of more objects than `BodyLimits.inline_opened`, is judged in a thread,

@@ -78,7 +78,7 @@ def test_of_a_whole_node_its_json_and_its_place_come() -> None:
 
 
 def test_a_pod_of_more_containers_than_any_has_is_refused_with_the_number() -> None:
-    pod = {"spec": {"containers": [{}] * MAX_CONTAINERS, "initContainers": [{}]}}
+    pod: dict[str, Any] = {"spec": {"containers": [{}] * MAX_CONTAINERS, "initContainers": [{}]}}
     with pytest.raises(BadInputError, match=f"has {MAX_CONTAINERS + 1} containers"):
         READER.read(question(pod))
     pod["spec"]["initContainers"] = []
