@@ -121,6 +121,8 @@ class SharedCluster:
     ranks: dict[str, tuple[tuple[str, str], int]] = field(default_factory=dict)
     """The job and the rank of each pod of a victim by its uid, as they were made."""
     clock: Callable[[], float] = lambda: 0.0
+    extender: Callable[[Document, Sequence[str]], Sequence[str]] = lambda _, names: names
+    """What kube-scheduler asks: returns which of the nodes may take a pod, the best first."""
     touched_s: dict[str, float] = field(default_factory=dict)
     """When a pod came or went on a node, or it was closed or opened, at last."""
     disturbed_s: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -161,7 +163,7 @@ class SharedCluster:
         """The controller makes a pod, the webhook sees it."""
         self.disturbed_s[job.namespace, job.name] = self.clock()
         rank, pod = job.pods[name]
-        made = admitted_pod(pod)
+        made = admitted_pod(pod) if job.is_admitted else copy.deepcopy(pod)
         made["spec"]["priority"] = VICTIM_PRIORITY
         stored = self.add_pod(made)
         self.ranks[stored["metadata"]["uid"]] = ((job.namespace, job.name), rank)
@@ -282,9 +284,10 @@ class SharedCluster:
             is_other = other is not pod and int(other["spec"].get("priority", 0)) >= priority
             if is_other and is_live(other) and not node_of(other):
                 kept[other["status"].get(NOMINATED, "")] += gpus_of(other)
-        node = self._node_for(pod, kept)
-        if node is not None:
-            self._bind(pod, node)
+        fit = self._fitting(pod, kept)
+        allowed = self.extender(pod, fit) if fit else fit
+        if allowed:
+            self._bind(pod, allowed[0])
         else:
             self._refuse(pod)
 
@@ -302,17 +305,17 @@ class SharedCluster:
         taken: Counter[str] = Counter()
         chosen: list[tuple[Document, str]] = []
         for pod in pods:
-            node = self._node_for(pod, taken)
-            if node is not None:
-                taken[node] += gpus_of(pod)
-                chosen.append((pod, node))
+            if fit := self._fitting(pod, taken):
+                taken[fit[0]] += gpus_of(pod)
+                chosen.append((pod, fit[0]))
             else:
                 self._refuse(pod)
         if running + len(chosen) >= least:
             for pod, node in chosen:
                 self._bind(pod, node)
 
-    def _node_for(self, pod: Document, taken: Mapping[str, int]) -> str | None:
+    def _fitting(self, pod: Document, taken: Mapping[str, int]) -> list[str]:
+        """The nodes that can take a pod, that of its nomination first, else in any order."""
         selector = (pod["spec"].get("nodeSelector") or {}).items()
         labels, used, gpus = self.api.labels(), self.used(), gpus_of(pod)
         fit = [
@@ -322,10 +325,9 @@ class SharedCluster:
             and selector <= labels[node].items()
             and used[node] + taken.get(node, 0) + gpus <= GPUS
         ]
+        self.random.shuffle(fit)
         nominated = pod["status"].get(NOMINATED)
-        if nominated in fit:
-            return str(nominated)
-        return self.random.choice(fit) if fit else None
+        return sorted(fit, key=lambda node: node != nominated)
 
     def _bind(self, pod: Document, node: str) -> None:
         pod["spec"]["nodeName"] = node

@@ -34,6 +34,8 @@ class UserJob:
     group_pods: int
     is_elastic: bool = False
     is_required: bool = True
+    is_admitted: bool = True
+    """Whether the webhook sees its pods; without one its scheduler asks the extender."""
     pods: dict[str, tuple[int, Document]] = field(default_factory=dict)
     objects: list[tuple[str, str, str, Document]] = field(default_factory=list)
 
@@ -89,6 +91,20 @@ def batch_job(wish: Wish) -> UserJob:
     for rank in range(wish.pods):
         index = {COMPLETION_INDEX: str(rank)}
         pod = _pod(document["spec"]["template"], wish, rank, owner, labels=index, annotations=index)
+        _add(made, rank, pod)
+    return made
+
+
+def unstamped_job(wish: Wish) -> UserJob:
+    """An Indexed Job where no webhook is: its pods say what their templates say."""
+    made = wish.job(is_admitted=False)
+    document = batch(wish.pods, wish.gpus, wish.size)
+    document["metadata"] |= {"name": wish.name, "namespace": wish.namespace, "uid": wish.uid}
+    made.objects.append(("batch/v1", "jobs", wish.name, document))
+    for rank in range(wish.pods):
+        index = {COMPLETION_INDEX: str(rank)}
+        template = document["spec"]["template"]
+        pod = _pod(template, wish, rank, _owner(document), labels=index, annotations=index)
         _add(made, rank, pod)
     return made
 

@@ -23,6 +23,8 @@ from tests.tenancy.cluster import (
 )
 from tests.tenancy.jobs import Document, UserJob
 
+UNSEEN_S = 1.0
+"""So long a master may not know of a pod."""
 JobKey = tuple[str, str]
 AFTER_S = 10.0
 """So long after something happened on a node of a plan the plan may change because of it."""
@@ -66,7 +68,7 @@ def flaws(cluster: SharedCluster) -> Iterator[str]:
     for key, job in cluster.jobs.items():
         pods = [pod for pod in cluster.pods_of(key, job) if is_live(pod)]
         yield from _split(cluster, key, job, pods)
-        for pod in pods if job.group_pods else ():
+        for pod in pods if job.group_pods and job.is_admitted else ():
             if not is_gated(pod) and "node" not in note_of(pod):
                 text = annotations_of(pod).get(WORDS.placement)
                 yield f"{key}: {pod['metadata']['name']} was opened without a plan: {text}"
@@ -128,8 +130,9 @@ Booked = Mapping[str, Mapping[str, int]]
 class Ledger:
     """Compares what a master has booked with the pods there are.
 
-    `rightful`: holds, and places of pods, that were there when their node had room for them. Pods
-    that come later may take it: no API server asks a master.
+    `rightful`: holds, and places of pods, that were there when their node had room for them, or
+    when no master could know that it had none any more. Pods that come later may take it: no API
+    server asks a master.
     """
 
     rightful: set[tuple[str, str]] = field(default_factory=set)
@@ -139,7 +142,9 @@ class Ledger:
         there, used = {owner_of(pod): pod for pod in cluster.pods()}, cluster.used()
         held = _held(there, booked)
         for node, owners in held.items():
-            if used[node] + sum(owners.values()) <= GPUS:
+            has_room = used[node] + sum(owners.values()) <= GPUS
+            came_s = cluster.touched_s.get(node, -UNSEEN_S)
+            if has_room or cluster.clock() - came_s < UNSEEN_S:
                 self.rightful |= {(owner, node) for owner in owners}
 
     def flaws(self, cluster: SharedCluster, booked: Booked) -> Iterator[str]:
@@ -196,16 +201,20 @@ def fits(cluster: SharedCluster, job: UserJob, taken: Mapping[str, int]) -> bool
 def first_delayed(cluster: SharedCluster, taken: Mapping[str, int]) -> str:
     """Say which job, the first of those that wait, has room beside what is taken; empty for none.
 
-    Whether one of unlike pods has room is more than a count of GPUs, and is not judged.
+    Whether one of unlike pods, or the rest of one that runs in part, has room is more than a count
+    of GPUs, and is not judged.
     """
     waiting = [
         (min(pod["metadata"]["creationTimestamp"] for pod in pods), key)
         for key, job in cluster.jobs.items()
-        if (pods := [*cluster.pods_of(key, job)]) and not any(map(takes, pods))
+        if (pods := [*cluster.pods_of(key, job)]) and not all(map(takes, pods))
     ]
     if not waiting:
         return ""
     _, key = min(waiting)
     job = cluster.jobs[key]
     is_unlike = any("nodeSelector" in pod["spec"] for _, pod in job.pods.values())
-    return f"{key} has room and does not run" if not is_unlike and fits(cluster, job, taken) else ""
+    has_begun = any(map(takes, cluster.pods_of(key, job)))
+    if is_unlike or has_begun or not fits(cluster, job, taken):
+        return ""
+    return f"{key} has room and does not run"

@@ -3,13 +3,27 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from tests.controllers.nomination.masters import Leader, Way, leading
-from tests.tenancy.cluster import EVIL, SHAPES, VICTIM_PRIORITY, SharedCluster, is_gated, takes
-from tests.tenancy.jobs import KINDS, Wish
+from master.extender.plans import ExtenderPlans, PodPlan
+from master.kube.gang_pod import GangPod
+from tests.controllers.nomination.masters import Following, Leader, Way, leading
+from tests.controllers.nomination.objects import parse
+from tests.tenancy.cluster import (
+    EVIL,
+    GPUS,
+    SHAPES,
+    VICTIM_PRIORITY,
+    SharedCluster,
+    gpus_of,
+    is_gated,
+    is_live,
+    node_of,
+    takes,
+)
+from tests.tenancy.jobs import KINDS, Document, Wish, unstamped_job
 from tests.tenancy.judge import (
     JobKey,
     Ledger,
@@ -23,10 +37,15 @@ from tests.tenancy.tenant import Tenant
 from topo.placement.booking.holds import HoldsMemory
 
 NAMESPACES = ("jobs", "lab")
+ALL_KINDS = {**KINDS, "unstamped": unstamped_job}
 AHEAD_SHARE = 0.25
 """What a namespace may keep for pods that it has not: the default of the product."""
 STEPS = 20
 """Things that happen in a life before the tenant rests."""
+
+
+COUNTED_S = 2.0
+"""So long after it has begun a master has counted all pods."""
 
 
 class BrokenPromiseError(AssertionError):
@@ -45,7 +64,7 @@ class SharedLife:
         self.cluster = SharedCluster(SHAPES[seed % len(SHAPES)](), self.random)
         self.is_equal = self.random.random() < 0.3
         """Whether the tenant's pods have the priority of the others."""
-        self.tenant = Tenant(self.cluster, self.random, self._holds, self._gangs, is_tame)
+        self.tenant = Tenant(self.cluster, self.random, self._holds, self._gangs, is_tame=is_tame)
         self.tenant.priority = VICTIM_PRIORITY if self.is_equal else 0
         self.log: list[str] = []
         self.faults: list[Mapping[str, Any]] = []
@@ -73,14 +92,20 @@ class SharedLife:
         lives = self.random.choice((0, 0, self.random.randint(1, 40)))
         in_flight = self.random.choice(("lost", "landed"))
         self.way = Way(self.cluster.api, lives, in_flight)
+        self.began_s = asyncio.get_running_loop().time()
         api, tree = self.cluster.api, self.cluster.shape.tree
         self.master = await self._stack.enter_async_context(
             leading(
                 *(api, self.way, tree, self.kept),
                 ahead_share=AHEAD_SHARE,
                 server_now=self.cluster.server_now,
+                reservations=self.follow,
             )
         )
+
+    def follow(self, _following: Following) -> Any:
+        """Return what was booked for pods before they were there: nothing."""
+        return None
 
     async def die(self) -> None:
         """The leader is gone; its state file is there or not. Another one takes over."""
@@ -99,9 +124,13 @@ class SharedLife:
         self.require_alive()
         await self._stack.aclose()
 
+    def works(self) -> list["asyncio.Future[None]"]:
+        """The loops of the leader."""
+        return [*self.master.works]
+
     def require_alive(self) -> None:
         """Fail where a loop of the leader has ended, with the reason."""
-        for work in self.master.works:
+        for work in self.works():
             if work.done():
                 error = work.exception() if not work.cancelled() else None
                 raise BrokenPromiseError(f"the leader ended: {error!r}\n{self.story()}") from error
@@ -125,8 +154,10 @@ class SharedLife:
             for gang_id, gang in nomination.reader.known.items()
         ]
         counts = f"used {dict(self.cluster.used())} of tenant {dict(self.held_by_tenant())}"
-        booked = dict(self.master.placements.state.capacity.bookings())
-        return "\n".join(["", *told, counts, str(booked)])
+        booked = self.master.placements.state.capacity.bookings()
+        keys = {hold.id: hold.wish.key for hold in self.master.placements.state.bookings}
+        held = [f"{keys.get(owner, owner)}: {dict(nodes)}" for owner, nodes in booked.items()]
+        return "\n".join(["", *told, counts, *held])
 
     # What happens
 
@@ -185,7 +216,7 @@ class SharedLife:
         if len(self.cluster.jobs) >= 5:
             return
         self.names += 1
-        kind = self.random.choice([*KINDS])
+        kind = self.drawn_kind()
         size = self.random.choice(self.cluster.shape.group_pods)
         pods = size * self.random.choice((1, 1, 2))
         wish = Wish(
@@ -199,7 +230,11 @@ class SharedLife:
         if kind == "plain" and not wish.group_pods:
             kind = "batch"
         self.note(f"submit {kind} {wish}")
-        self.cluster.submit(KINDS[kind](wish))
+        self.cluster.submit(ALL_KINDS[kind](wish))
+
+    def drawn_kind(self) -> str:
+        """The kind of a victim's job."""
+        return self.random.choice([*KINDS])
 
     def finish(self) -> None:
         """A victim's job ends."""
@@ -273,21 +308,38 @@ class SharedLife:
             )
 
     def judge_counts(self) -> None:
-        """Used, held, free and closed GPUs are the GPUs of each node."""
+        """Used, held, free and closed GPUs are the GPUs of each node, once a master has counted."""
+        if asyncio.get_running_loop().time() - self.began_s < COUNTED_S:
+            return
+        held, pods = self.held_by_tenant().total(), self.cluster.evil_pods()
+        waiting = sum(gpus_of(pod) for pod in pods if is_live(pod) and not node_of(pod))
+        if held > waiting + self.most_ahead():
+            raise BrokenPromiseError(
+                f"the tenant has {held} GPUs held, and pods of {waiting} wait\n{self.story()}"
+            )
         booked = self.master.placements.state.capacity.bookings()
         for flaw in self.ledger.flaws(self.cluster, booked):
             raise BrokenPromiseError(f"{flaw}\n{self.story()}{self.states()}")
 
+    def most_ahead(self) -> float:
+        """The GPUs that a namespace may keep ahead: a share, and at least one of the groups."""
+        homes = Counter(self.cluster.shape.homes.values())
+        gpus = GPUS * homes.total()
+        return max(AHEAD_SHARE * gpus, min(GPUS * max(homes.values()), gpus / 2))
+
     def held_by_tenant(self) -> Counter[str]:
         """The GPUs that are kept for pods of the tenant that exist, by node."""
         held: Counter[str] = Counter()
-        state, reader = self.master.placements.state, self.master.nomination.reader
-        names = self.master.nomination.answers.gangs_with_holds()
-        for gang_id in names:
-            if reader.namespace(gang_id) != EVIL:
-                continue
-            for hold in self.master.nomination.answers.holds_of(gang_id):
-                held.update(state.capacity.bookings().get(hold, {}))
+        state = self.master.placements.state
+        victims = {
+            parse(pod).gang_id
+            for key, job in self.cluster.jobs.items()
+            for pod in self.cluster.pods_of(key, job)
+        }
+        for hold in state.bookings:
+            _, gang_id, *_ = (hold.wish.key or "//").split("/")
+            if gang_id not in victims:
+                held.update(state.capacity.bookings().get(hold.id, {}))
         for owner, nodes in state.capacity.bookings().items():
             if owner.startswith(f"pod/{EVIL}/"):
                 pod = self._evil(owner.rpartition("/")[2])
@@ -302,3 +354,57 @@ class SharedLife:
 
 def _is_marked(labels: Mapping[str, str]) -> bool:
     return any(label.startswith("gang.") for label in labels)
+
+
+class ExtenderLife(SharedLife):
+    """A life without webhook and gates: kube-scheduler asks the extender for each pod.
+
+    It has the nodes of a group kept by holds, so that a job has no place that an annotation names.
+    """
+
+    plans: ExtenderPlans
+
+    def follow(self, following: Following) -> Any:
+        """Build what answers kube-scheduler beside the gangs."""
+        self.plans = ExtenderPlans(
+            pods=following.pods,
+            nodes=following.nodes,
+            state=following.placements.state,
+            is_counted=following.capacity.settled.is_set,
+            ahead=following.ahead,
+            server_now=self.cluster.server_now,
+        )
+        following.capacity.counted = self.plans.counted
+        self.cluster.extender = self.answer
+        return None
+
+    async def begin(self) -> None:
+        await super().begin()
+        self.answering = asyncio.ensure_future(self.plans.run())
+
+    async def end(self) -> None:
+        await super().end()
+        self.answering.cancel()
+        await asyncio.gather(self.answering, return_exceptions=True)
+
+    def works(self) -> list["asyncio.Future[None]"]:
+        return [*super().works(), self.answering]
+
+    def drawn_kind(self) -> str:
+        return "unstamped"
+
+    def answer(self, pod: Document, names: Sequence[str]) -> Sequence[str]:
+        """The nodes of a question that are left, as `Extender` answers it."""
+        metadata = pod["metadata"]
+        known = self.master.pods.objects.get((metadata["namespace"], metadata["name"]))
+        if known is None or known.metadata.uid != metadata["uid"]:
+            return ()
+        if not isinstance(known, GangPod) or self.plans.is_free(known):
+            has_place = isinstance(known, GangPod) and known.note is not None
+            short = self.plans.short_of(names, known.gpus) if known.gpus and not has_place else ()
+            return [node for node in names if node not in short]
+        plan = self.plans.find(known)
+        if not isinstance(plan, PodPlan):
+            return ()
+        left = [node for node in names if node in plan.kept]
+        return sorted(left, key=lambda node: node != plan.own)

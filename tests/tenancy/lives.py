@@ -21,7 +21,7 @@ import structlog
 from tests.gangs import test_hostile_life as of_machine
 from tests.gangs.test_random_life import ELASTIC, GROUPED
 from tests.support.virtual_time import in_virtual_time
-from tests.tenancy.life import STEPS, SharedLife
+from tests.tenancy.life import STEPS, ExtenderLife, SharedLife
 
 
 def live_on_machine(seed: int) -> None:
@@ -34,8 +34,17 @@ def live_whole(seed: int) -> None:
     in_virtual_time(SharedLife(seed).live(STEPS))
 
 
+def live_by_extender(seed: int) -> None:
+    """The same without webhook and gates, by a kube-scheduler that asks the extender."""
+    in_virtual_time(ExtenderLife(seed).live(STEPS))
+
+
 LIVES_OF_GARBAGE = 10
-LIVES: Mapping[str, Callable[[int], None]] = {"machine": live_on_machine, "whole": live_whole}
+LIVES: Mapping[str, Callable[[int], None]] = {
+    "machine": live_on_machine,
+    "whole": live_whole,
+    "extender": live_by_extender,
+}
 
 
 def outcome(live: Callable[[int], None], seed: int) -> tuple[int, str]:

@@ -11,7 +11,7 @@ have gets it.
 import pytest
 
 from tests.support.virtual_time import in_virtual_time
-from tests.tenancy.life import STEPS, SharedLife
+from tests.tenancy.life import STEPS, ExtenderLife, SharedLife
 
 FOUND = (8, 94)
 """Lives that broke a promise once, each for a reason of its own.
@@ -32,6 +32,20 @@ pods of one rank, of which one had such a note, ended each leader.
 )
 def test_a_hostile_tenant_touches_no_gang_of_another_namespace(seed: int) -> None:
     in_virtual_time(SharedLife(seed).live(STEPS))
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *range(4),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in range(100, 200)),
+        *(pytest.param(each, marks=pytest.mark.deep) for each in range(200, 700)),
+    ],
+)
+def test_a_hostile_tenant_touches_no_group_of_another_namespace_through_the_extender(
+    seed: int,
+) -> None:
+    in_virtual_time(ExtenderLife(seed).live(STEPS))
 
 
 @pytest.mark.parametrize("seed", range(2))
