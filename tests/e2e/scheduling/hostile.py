@@ -70,10 +70,10 @@ class Hostile:
     def __init__(self, tenant: Tenant, nodes: Sequence[str], *, most: int, seed: int = 1) -> None:
         self.tenant, self._nodes, self._most = tenant, nodes, most
         self._rng = random.Random(seed)  # noqa: S311 - the same acts each time
-        self.forged: set[str] = set()
+        self.forgeries: set[str] = set()
         """Notes that it wrote: no master did."""
         self._numbers = itertools.count(1)
-        self._did: Counter[str] = Counter()
+        self._acts: Counter[str] = Counter()
 
     @property
     def namespace(self) -> str:
@@ -81,7 +81,7 @@ class Hostile:
         return self.tenant.namespace
 
     def __str__(self) -> str:
-        return f"a tenant did {dict(self._did)}"
+        return f"a tenant did {dict(self._acts)}"
 
     async def rage(self, others: Sequence[Any]) -> None:
         """Some acts beside these pods of others."""
@@ -91,11 +91,11 @@ class Hostile:
             try:
                 await act(others)
             except ApiError as error:
-                self._did[f"refused {error.status}"] += 1
+                self._acts[f"refused {error.status}"] += 1
             except (ClientError, TimeoutError):
-                self._did["unanswered"] += 1
+                self._acts["unanswered"] += 1
             else:
-                self._did[act.__name__.strip("_")] += 1
+                self._acts[act.__name__.strip("_")] += 1
             await asyncio.sleep(self._rng.uniform(0.0, _PAUSE_S))
 
     async def calm(self) -> None:
@@ -113,7 +113,7 @@ class Hostile:
         made = self._invent(others, await self.tenant.api.items(self.tenant.jobs))
         for _ in range(self._rng.randint(0, 3)):
             self._rng.choice(self._twists)(made, others)
-        self._bound(made, pods)
+        self._limit(made, pods)
         self._remember(made)
         await self.tenant.pod(made)
 
@@ -248,7 +248,7 @@ class Hostile:
 
     def _mark(self, made: dict[str, Any], _others: Sequence[Any]) -> None:
         """What the webhook stamps on jobs of other kinds, and their controllers on their pods."""
-        rng, annotations, labels = self._rng, *_kept(made)
+        rng, annotations, labels = self._rng, *_words_of(made)
         annotations[WORDS.kind] = rng.choice(_KINDS)
         uid = rng.choice([each["uid"] for each in made["metadata"]["ownerReferences"]] or ["x"])
         labels |= rng.choice(
@@ -302,9 +302,12 @@ class Hostile:
         made["spec"]["containers"][0]["resources"] = resources
 
     def _borrow(self, made: dict[str, Any], others: Sequence[Any]) -> None:
-        """The hold of somebody, or one that somebody's plan names."""
+        """The hold that the plan of somebody names, and the PodGroup of Kubernetes of somebody."""
         held = [json.loads(text).get("hold") for pod in others if (text := _note_of(pod))]
         made["metadata"]["annotations"][WORDS.hold] = self._rng.choice([*filter(None, held), "x"])
+        groups = [group for pod in others if (group := pod["spec"].get("schedulingGroup"))]
+        if groups and self._rng.random() < _COPIES:
+            made["spec"]["schedulingGroup"] = self._rng.choice(groups)
 
     def _word(self) -> str:
         return self._rng.choice((*WORDS.of_stamp, *WORDS.asked, WORDS.rank, WORDS.gang_name))
@@ -318,7 +321,7 @@ class Hostile:
 
     # What it stays within
 
-    def _bound(self, made: dict[str, Any], pods: Sequence[Any]) -> None:
+    def _limit(self, made: dict[str, Any], pods: Sequence[Any]) -> None:
         """Lets a pod be bound only while few others can be."""
         spec = made["spec"]
         taking = [pod for pod in pods if not NOWHERE.items() <= _selector(pod).items()]
@@ -334,7 +337,7 @@ class Hostile:
 
     def _remember(self, made: Mapping[str, Any]) -> None:
         if text := made["metadata"]["annotations"].get(WORDS.placement):
-            self.forged.add(text)
+            self.forgeries.add(text)
 
     async def _take_away(self, pod: Any) -> None:
         if pod["metadata"].get("finalizers"):
@@ -348,7 +351,7 @@ class Hostile:
         return f"{collection or self.tenant.pods}/{found['metadata']['name']}"
 
 
-def _kept(made: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+def _words_of(made: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     return made["metadata"]["annotations"], made["metadata"]["labels"]
 
 

@@ -76,7 +76,7 @@ class Strangers(Protocol):
         """Where its pods are: they are of no job of others, whatever they say."""
 
     @property
-    def forged(self) -> Collection[str]:
+    def forgeries(self) -> Collection[str]:
         """The notes that it wrote: they count for nothing."""
 
 
@@ -178,7 +178,7 @@ class Recount:
         if self.strangers is None or not self._is_strange(pod):
             return False
         text = pod["metadata"].get("annotations", {}).get(WORDS.placement, "")
-        return text in self.strangers.forged
+        return text in self.strangers.forgeries
 
     def _used(self, where: Callable[[Any], str]) -> Counter[str]:
         used: Counter[str] = Counter()

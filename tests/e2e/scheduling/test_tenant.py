@@ -113,7 +113,7 @@ async def test_the_tenant_reads_and_writes_nothing_outside_its_namespace(
 
 
 class Bait(NamedTuple):
-    """A gang of so many pods: its notes name a node, three pods one index, one pod may be bound."""
+    """A gang of so many pods: its notes name a node, three pods one rank, one pod may be bound."""
 
     pods: int
     rank: int
