@@ -147,7 +147,7 @@ def bodies(documents: tuple[Any, ...], limits: BodyLimits) -> Iterator[tuple[str
     """Every place of the documents filled in every way; at the limit of values as well."""
     for document in documents:
         for place, frame in frames(document) if document else [("", HOLE)]:
-            for name, body in filled(frame, limits.max_bytes, limits.values or 1000):
+            for name, body in filled(frame, limits.max_bytes, limits.values, limits.members):
                 yield f"{place}: {name}", body
 
 
@@ -256,7 +256,7 @@ async def test_no_review_is_judged_on_the_loop_unless_it_is_small(
     ]
     assert places
     for place, frame in places:
-        for what, body in filled(frame, limits.max_bytes // 8, limits.values):
+        for what, body in filled(frame, limits.max_bytes // 8, limits.values, limits.members):
             watched.seen.clear()
             status = await answered(webhook.session, webhook.url + admission.PATH, body)
             assert status < 500, (place, what)

@@ -129,7 +129,7 @@ def _bodies() -> Mapping[str, Mapping[str, tuple[str, bytes]]]:
     names = [f"node-{number:06}" for number in range(MAX_VALUES - 20_100)]
     resources = {"limits": {"metax-tech.com/gpu": "8"}}
     asking = pod | {"spec": {"containers": [{"resources": resources}]}}
-    numbers = range(QUESTION.values - 100)
+    numbers = range(QUESTION.members - 100)
     questions = {
         "4 million containers": (in_pod, [b"{}"] * (2_796_000)),
         "lists at the limit": (in_pod, [b"[]"] * (QUESTION.values // 2 - 20)),
@@ -166,7 +166,7 @@ def _reviews() -> Mapping[str, tuple[str, bytes]]:
         "1.4 million tasks": (tasks, [b"{}"] * 1_390_000),
         "lists at the limit": (tasks, [b"[]"] * half),
         "objects at the limit": (tasks, [b"{}"] * min(half, REVIEW.objects - 50)),
-        "annotations": (labels, _members(range(REVIEW.values - 100))),
+        "annotations": (labels, _members(range(REVIEW.members - 100))),
         "999 tasks of two containers": (whole, []),
     }
     return {

@@ -34,6 +34,8 @@ MAX_VALUES = 200_000
 """JSON values of a review: of 3 MiB with the object before it, 20 bytes for each. So many take the
 parser, which stops all threads, 35 ms; they become objects of 28 MiB at most."""
 MAX_OBJECTS = 1 << 16
+MAX_MEMBERS = 120_000
+"""Members of objects: a job of 1.5 MiB and the one before it, 26 bytes for each."""
 INLINE_BYTES = 64 << 10
 """A larger review, or one of more objects than `BodyLimits.inline_opened`, is judged in a thread,
 one at a time."""
@@ -41,6 +43,7 @@ LIMITS = BodyLimits(
     max_bytes=MAX_BODY_BYTES,
     values=MAX_VALUES,
     objects=MAX_OBJECTS,
+    members=MAX_MEMBERS,
     inline_bytes=INLINE_BYTES,
     waiting=CONNECTIONS,
     fix="give the object fewer templates, containers, labels and annotations",

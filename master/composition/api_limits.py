@@ -16,6 +16,7 @@ BODIES = BodyLimits(
     max_bytes=MAX_BODY_BYTES,
     values=MAX_BODY_BYTES,
     objects=MAX_BODY_BYTES,
+    members=MAX_BODY_BYTES,
     inline_bytes=INLINE_BODY_BYTES,
     inline_opened=64,
     waiting=BODIES_WAITING,

@@ -27,8 +27,8 @@ from topo.kit.serving.problem import answer_expectation, problems
 from topo.model.errors import BadInputError, Refusal
 
 MAX_BODY_BYTES = 8 << 20
-"""Names of 100,000 nodes have 4 MB. Whole nodes have some 30 kB each, so that 250 fit: a larger
-cluster has to set `nodeCacheCapable`. JSON of that size becomes objects of some 100 MiB."""
+"""Names of 100,000 nodes have 4 MB. Whole nodes have some 30 kB and 1,000 members each, so that
+150 fit: a larger cluster has to set `nodeCacheCapable`."""
 BODIES_BYTES = 16 << 20
 """Questions that are received or answered. A scheduler asks about one pod after the other."""
 ANSWERS_BYTES = 16 << 20
@@ -37,13 +37,16 @@ MAX_VALUES = MAX_NAMES + 20_000
 """JSON values of a question: all names and a pod. So many take the parser, which stops all threads,
 40 ms; 8 MiB of the smallest ones 0.25 s and more."""
 MAX_OBJECTS = 1 << 17
-"""Objects in a question: 250 whole nodes have some 400 each."""
+"""Objects in a question: 150 whole nodes have some 400 each."""
 INLINE_BYTES = 128 << 10
 """A larger question is read in a thread, one at a time. The names of 5,000 nodes have 100 kB."""
+MAX_MEMBERS = 150_000
+"""Members of these objects: so many names in one object take the parser 25 ms."""
 LIMITS = BodyLimits(
     max_bytes=MAX_BODY_BYTES,
     values=MAX_VALUES,
     objects=MAX_OBJECTS,
+    members=MAX_MEMBERS,
     inline_bytes=INLINE_BYTES,
     fix="set nodeCacheCapable: true for the extender, so that names are sent and not whole nodes",
 )

@@ -114,8 +114,8 @@ def _jobs() -> dict[str, dict[str, Any]]:
     leader = {"leaderTemplate": pod_template(), "workerTemplate": pod_template(), "size": 4}
     workers = [{"groupName": "g", "replicas": 4, "numOfHosts": 2, "template": pod_template()}]
     ray = {"headGroupSpec": {"template": pod_template(0)}, "workerGroupSpecs": workers}
-    depends: dict[str, Any] = {"dependsOn": [{"name": "a", "status": "Ready"}]}
-    sets = [replicated("a", 1, 4), replicated("b", 2, 4, **depends)]
+    depends = [{"name": "a", "status": "Ready"}]
+    sets = [replicated("a", 1, 4), replicated("b", 2, 4, dependsOn=depends)]
     ends = {"operator": "All", "targetReplicatedJobs": ["a"]}
     order = {"startupPolicyOrder": "InOrder"}
     resources = {"limits": {f"{DOMAIN}/gpu": "8"}}

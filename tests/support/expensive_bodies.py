@@ -22,15 +22,16 @@ HOLE = b'"\xe2\x80\xa6"'
 """Where a frame is filled: the text `…`, as an element of a list or the value of a member."""
 
 
-def filled(frame: bytes, max_bytes: int, values: int) -> Iterator[tuple[str, bytes]]:
+def filled(frame: bytes, max_bytes: int, values: int, members: int) -> Iterator[tuple[str, bytes]]:
     """Yield the body of each filling, by its name; none is larger than the limits."""
     room = max_bytes - len(frame)
     for name, unit in ELEMENTS.items():
         each = unit + b","
         counted = sum(each.count(sign) for sign in (b",", b"{", b"["))
         yield name, _of(frame, each * min(room // len(each) - 1, values // counted - 40) + unit)
-    members = (b'"%07x":"%x"' % (number, number) for number in range(min(room // 20, values - 40)))
-    yield "members", frame.replace(HOLE, b"{" + b",".join(members) + b"}")
+    most = range(min(room // 20, members - 200))
+    named = (b'"%07x":"%x"' % (number, number) for number in most)
+    yield "members", frame.replace(HOLE, b"{" + b",".join(named) + b"}")
     yield "a long text", frame.replace(HOLE, b'"' + b"x" * (room - 2) + b'"')
     yield "a text of escapes", frame.replace(HOLE, b'"' + b"\\n" * (room // 2 - 1) + b'"')
     yield "deep lists", frame.replace(HOLE, b"[" * 900 + b"0" + b"]" * 900)

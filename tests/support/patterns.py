@@ -121,15 +121,15 @@ def calls() -> set[str]:
     for top in ("topo", "master", "worker"):
         for path in (ROOT / top).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and _takes_pattern(node.func):
+                if isinstance(node, ast.Call) and _is_of_re(node.func):
                     found.add(f"{path.relative_to(ROOT)}:{node.lineno}")
     return found
 
 
-def _takes_pattern(function: ast.expr) -> bool:
-    if not isinstance(function, ast.Attribute) or function.attr not in _TAKING:
-        return False
-    return isinstance(function.value, ast.Name) and function.value.id == "re"
+def _is_of_re(function: ast.expr) -> bool:
+    is_taking = isinstance(function, ast.Attribute) and function.attr in _TAKING
+    of = getattr(function, "value", None)
+    return is_taking and isinstance(of, ast.Name) and of.id == "re"
 
 
 def name_at(place: str) -> str:
@@ -140,9 +140,8 @@ def name_at(place: str) -> str:
         if not isinstance(node, ast.Assign | ast.AnnAssign):
             continue
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-        if not isinstance(target, ast.Name):
-            continue
-        if node.lineno <= int(line) <= (node.end_lineno or 0):
+        is_there = node.lineno <= int(line) <= (node.end_lineno or 0)
+        if is_there and isinstance(target, ast.Name):
             return target.id
     return ""
 

@@ -55,6 +55,7 @@ LIMITS = BodyLimits(
     max_bytes=MAX_REPORT_BYTES,
     values=MAX_VALUES,
     objects=MAX_OBJECTS,
+    members=MAX_VALUES,
     inline_bytes=INLINE_BYTES,
     inline_opened=1024,
     fix="run workers of the master's release: theirs are smaller",

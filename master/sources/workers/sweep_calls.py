@@ -41,12 +41,13 @@ LIMITS = BodyLimits(
     max_bytes=MAX_SWEEP_REPORT_BYTES,
     values=1024,
     objects=64,
+    members=512,
     inline_bytes=16 << 10,
     inline_opened=64,
     fix="are worker and master of one version?",
 )
 """The ports of a host, of which a report lists 16 at most."""
-TEXTS = BodyLimits(max_bytes=MAX_PACKED_DUMP_BYTES, values=0, objects=0, inline_bytes=0)
+TEXTS = BodyLimits(max_bytes=MAX_PACKED_DUMP_BYTES, values=0, objects=0, members=0, inline_bytes=0)
 """A packed text is kept as it came."""
 
 

@@ -10,8 +10,9 @@ Why values are counted before anything is parsed: a parser is one call of C code
 other thread runs, the loop's neither, and its time follows the values rather than the bytes. 8 MiB
 of `[]` take orjson up to 1.4 s, 8 MiB of ordinary text 10 ms; and 4 million empty objects have 270
 MiB. Every value but the outermost comes after a `,`, a `{` or a `[` (RFC 8259, 4 and 5), so their
-number bounds that of the values from above, in a hundredth of the time. Signs inside texts count,
-too: limits have room for them.
+number bounds that of the values from above, in a hundredth of the time. A member of an object has a
+`:`, and costs more than an element: each new name moves a table. Signs inside texts count, too:
+limits have room for them.
 
 Cost: O(bytes), in steps of `COUNTED_BYTES` that each keep the interpreter for less than 1 ms.
 """
@@ -40,7 +41,8 @@ T = TypeVar("T")
 class BodyLimits:
     """What a port takes of one body.
 
-    `max_bytes` packed and unpacked, `values` of JSON, of which `objects` are in braces. A body of
+    `max_bytes` packed and unpacked, `values` of JSON, of which `objects` are in braces and
+    `members` have names. A body of
     at most `inline_bytes`, with `inline_opened` braces and as many brackets, is interpreted on the
     loop, which takes 2 ms at most: a thread costs 0.2 ms, and more while others compute. `waiting`:
     larger bodies that may wait for the thread. `fix` says how to send less.
@@ -49,6 +51,7 @@ class BodyLimits:
     max_bytes: int
     values: int
     objects: int
+    members: int
     inline_bytes: int
     inline_opened: int = 256
     waiting: int = 256
@@ -116,19 +119,24 @@ class BodyReader:
 
     async def _bound(self, content: bytes) -> None:
         """Raise `TooLargeError` where a body may have more values than the limits."""
-        objects = values = 0
+        objects = members = values = 0
+        limits = self.limits
         for at in range(0, len(content), COUNTED_BYTES):
             end = at + COUNTED_BYTES
             braces = content.count(b"{", at, end)
             objects += braces
             values += braces + content.count(b"[", at, end) + content.count(b",", at, end)
-            if values > self.limits.values or objects > self.limits.objects:
+            members += content.count(b":", at, end)
+            if values > limits.values or objects > limits.objects or members > limits.members:
                 raise TooLargeError(self._too_many())
             await asyncio.sleep(0)
 
     def _too_many(self) -> Refusal:
         limits = self.limits
-        what = f"the body has more than {limits.values} values, or {limits.objects} objects"
+        what = (
+            f"the body has more than {limits.values} values, {limits.objects} objects"
+            f" or {limits.members} members of objects"
+        )
         return Refusal(what, "body", limits.fix)
 
 
