@@ -9,7 +9,7 @@ import asyncio
 import random
 import traceback
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -165,7 +165,7 @@ class Doors:
     nomination: Nomination
     placements: Placements
     stores: Mapping[tuple[str, str], FedStore]
-    tasks: list["asyncio.Future[Any]"]
+    tasks: Sequence["asyncio.Future[Any]"]
     set_aside: KeptErrors
     refused: int = 0
     unread: int = 0
@@ -260,8 +260,8 @@ async def open_doors() -> AsyncIterator[Doors]:
     capacity.counted = plans.counted
     metrics = WriterMetrics(registry)
     writer = Writer(_Gone(), metrics, clock=loop.time, rng=random.Random(1))  # noqa: S311
-    writer.follow(nodes)  # type: ignore[arg-type]
-    writer.follow(pods)  # type: ignore[arg-type]
+    writer.follow(nodes)
+    writer.follow(pods)
     leaving = LeavingGangs(loop.time)
     pods.subscribe(leaving.follow)
     requests = FedStore(parsed(PROVISIONING_REQUESTS, known_request))

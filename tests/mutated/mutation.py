@@ -79,9 +79,9 @@ class Mutation:
         """An object with up to five changes; of every third one any type may change."""
         rng = self._random
         made = copy.deepcopy(rng.choice(self._samples))
-        changes = (self._change_text, self._state_word, self._state_word, self._change_number)
+        changes = [self._change_text, self._state_word, self._state_word, self._change_number]
         if rng.random() < 1 / 3:
-            changes = (*changes, self._remove, self._replace, self._replace, self._repeat)
+            changes += [self._remove, self._replace, self._replace, self._repeat]
         for _ in range(rng.randint(1, 5)):
             rng.choice(changes)(made)
         return made

@@ -16,7 +16,7 @@ from tests.gangs.native.test_native import BOXES, PAIRS
 from tests.tenancy.jobs import KINDS, Wish, admitted_pod, reviewed
 from topo.gangs.annotation_keys import CONSUMES, KUEUE_WORKLOAD
 from topo.gangs.job_kinds import kinds
-from topo.gangs.machine.gang import Note, Selection
+from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.note_codec import encode_note, encode_unplanned
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import Way
@@ -76,7 +76,7 @@ def _noted(pod: Document, rank: int) -> Document:
     owner = next(iter(pod["metadata"].get("ownerReferences", [])), {"uid": "x"})
     annotations = {**pod["metadata"]["annotations"]}
     annotations[WORDS.placement] = (
-        encode_note(owner["uid"], note) if rank else encode_unplanned("somebody wants it")
+        encode_note(GangId(owner["uid"]), note) if rank else encode_unplanned("somebody wants it")
     )
     annotations[WORDS.hold] = hold
     spec = {**pod["spec"], "schedulingGates": []}

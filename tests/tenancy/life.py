@@ -9,7 +9,7 @@ from typing import Any
 
 from master.extender.plans import ExtenderPlans, PodPlan
 from master.kube.gang_pod import GangPod
-from tests.controllers.nomination.masters import Following, Leader, Way, leading
+from tests.controllers.nomination.masters import Following, InFlight, Leader, Way, leading
 from tests.controllers.nomination.objects import parse
 from tests.tenancy.cluster import (
     EVIL,
@@ -79,6 +79,12 @@ class SharedLife:
     def _holds(self) -> list[str]:
         return [hold.id for hold in self.master.placements.state.holds()]
 
+    def booked(self) -> Mapping[str, Mapping[str, int]]:
+        """The GPUs of each node by who has them."""
+        booked: Any = self.master.placements.state.capacity.bookings()
+        found: Mapping[str, Mapping[str, int]] = booked
+        return found
+
     def _gangs(self) -> list[str]:
         return [*self.master.nomination.reader.known]
 
@@ -90,7 +96,7 @@ class SharedLife:
         asyncio.get_running_loop().set_exception_handler(lambda _, fault: self.faults.append(fault))
         del self.cluster.api.watches[self._watches :]  # those of a dead master's stores
         lives = self.random.choice((0, 0, self.random.randint(1, 40)))
-        in_flight = self.random.choice(("lost", "landed"))
+        in_flight: InFlight = self.random.choice(("lost", "landed"))
         self.way = Way(self.cluster.api, lives, in_flight)
         self.began_s = asyncio.get_running_loop().time()
         api, tree = self.cluster.api, self.cluster.shape.tree
@@ -154,8 +160,10 @@ class SharedLife:
             for gang_id, gang in nomination.reader.known.items()
         ]
         counts = f"used {dict(self.cluster.used())} of tenant {dict(self.held_by_tenant())}"
-        booked = self.master.placements.state.capacity.bookings()
-        keys = {hold.id: hold.wish.key for hold in self.master.placements.state.bookings}
+        booked = self.booked()
+        keys: dict[str, str | None] = {
+            hold.id: hold.wish.key for hold in self.master.placements.state.bookings
+        }
         held = [f"{keys.get(owner, owner)}: {dict(nodes)}" for owner, nodes in booked.items()]
         return "\n".join(["", *told, counts, *held])
 
@@ -279,7 +287,7 @@ class SharedLife:
     def judge(self) -> None:
         """What holds at any moment."""
         self.require_alive()
-        self.ledger.look(self.cluster, self.master.placements.state.capacity.bookings())
+        self.ledger.look(self.cluster, self.booked())
         for flaw in flaws(self.cluster):
             raise BrokenPromiseError(f"{flaw}\n{self.story()}")
         for key, job in self.cluster.jobs.items():
@@ -317,7 +325,7 @@ class SharedLife:
             raise BrokenPromiseError(
                 f"the tenant has {held} GPUs held, and pods of {waiting} wait\n{self.story()}"
             )
-        booked = self.master.placements.state.capacity.bookings()
+        booked = self.booked()
         for flaw in self.ledger.flaws(self.cluster, booked):
             raise BrokenPromiseError(f"{flaw}\n{self.story()}{self.states()}")
 
