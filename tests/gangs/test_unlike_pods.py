@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 
@@ -57,6 +58,21 @@ def test_each_group_goes_to_the_nodes_that_its_pods_select() -> None:
     assert [node[0] for node in found.nodes] == ["a", "a", "a", "a", "b", "b"]
     assert sum(pods for group in found.groups for _, pods in group.pods) == 6
     assert found.request.pods == 6
+
+
+def test_a_pod_that_states_a_rank_of_a_million_is_placed_without_a_list_of_all_ranks() -> None:
+    """Anybody may write an index on a pod, and each answer would hold the loop for it."""
+    pods, capacity = 1_000_000, racks(1, 1)
+    wish = Request(pods=pods, gpus_per_pod=8, group_size=16, by_rank=((pods - 2, ON["a"]),))
+    ask = asked(2, request=replace(wish, eligible=ON["b"]))
+    wanted = [replace(pod, rank=pods - 2 + at) for at, pod in enumerate(ask.wanted)]
+    tracemalloc.start()
+    found = answer_place(capacity, replace(ask, wanted=tuple(wanted)), ())
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(found, Placed)
+    assert {node[0] for node in found.nodes} == {"b"}
+    assert most_bytes < pods, "a byte of each rank"
 
 
 def test_groups_that_no_node_takes_are_refused_although_others_are_idle() -> None:

@@ -307,12 +307,12 @@ def _place_new_groups(
     new = sorted((group, pods) for group, pods in joining.items() if group not in found)
     if not new:
         return {}
-    whole = sum(request.group_pods[group] for group, _ in new)
+    whole = sum(request.pods_of_group(group) for group, _ in new)
     plan = _place_by_engine(capacity, replace(request, pods=whole))
     if isinstance(plan, NoFit):
         return plan
     left = iter(plan.nodes)
-    nodes = {group: [next(left) for _ in range(request.group_pods[group])] for group, _ in new}
+    nodes = {group: [next(left) for _ in range(request.pods_of_group(group))] for group, _ in new}
     return {group: nodes[group][:pods] for group, pods in new}
 
 

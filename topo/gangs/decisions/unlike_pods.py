@@ -27,8 +27,10 @@ Example: groups of two; ranks 0 and 1 select rack a, ranks 2 and 3 have local di
     then rack a            → ranks 0 and 1 on the best dragonfly of a
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from topo.gangs.decisions.matching import matched
 from topo.gangs.decisions.placed import Placed
@@ -59,8 +61,9 @@ class _Usable:
 
     def __init__(self, capacity: CapacityView, request: Request) -> None:
         self._hosts = list(capacity.hosts())
-        self._of_rank = [each for pods, each in request.by_rank for _ in range(pods)]
-        self._of_others = request.eligible
+        self._ends = tuple(accumulate(pods for pods, _ in request.by_rank))
+        """The rank after the last one of each run of `by_rank`: ranks go to a million."""
+        self._runs = (*(each for _, each in request.by_rank), request.eligible)
         self._outermost = {host.name: GroupPath(host.path[:1]) for host in self._hosts}
         self._labelled: dict[str, dict[str, list[Host]]] = {}
         self._nodes: dict[Eligibility, list[Host]] = {}
@@ -70,8 +73,8 @@ class _Usable:
         return self._outermost[node]
 
     def eligible(self, rank: int) -> Eligibility:
-        """Return what a pod requires of its node."""
-        return self._of_rank[rank] if rank < len(self._of_rank) else self._of_others
+        """Return what a pod requires of its node; O(log runs)."""
+        return self._runs[bisect_right(self._ends, rank)]
 
     def hosts(self, eligible: Eligibility) -> Sequence[Host]:
         """Return the hosts that pods of this eligibility may use, in the order of the capacity."""

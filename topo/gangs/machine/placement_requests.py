@@ -394,13 +394,13 @@ def _new_pods(record: Record) -> tuple[list[Member], list[Member]]:
     ranks = {member.rank for member in arrived}
     ranks |= {member.rank for member in gang.members if member.succeeded}
     there = Counter(map(gang.group_of, ranks))
-    sizes = gang.request.group_pods
+    size_of = gang.request.pods_of_group
     near = [member for member in arrived if gang.group_of(member.rank) in kept]
     new = [
         member
         for member in arrived
         if (group := gang.group_of(member.rank)) not in kept
-        and (gang.is_elastic or there[group] == sizes[group])
+        and (gang.is_elastic or there[group] == size_of(group))
     ]
     return near, new
 

@@ -151,6 +151,13 @@ class Request:
         tail = (self.tail,) if self.tail else ()
         return (self.pods_per_group,) * self.whole_groups + tail
 
+    def pods_of_group(self, group: int) -> int:
+        """Return how many pods the group of this number has; 0 beyond the last. O(1).
+
+        A pod may state a rank of a million, so that `group_pods` is of as many groups.
+        """
+        return max(0, min(self.pods_per_group, self.pods - group * self.pods_per_group))
+
 
 def flaw(request: Request) -> Refusal | None:
     """Return what makes a request meaningless on any cluster, or None; O(1)."""
