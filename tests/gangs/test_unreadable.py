@@ -11,13 +11,15 @@ from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster
 from topo.gangs.machine import gangs
 from topo.gangs.machine.events import Observed, Planned, Unreadable, Vanished
-from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.gang import GangId, Member, PodUid
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.instructions import OpenUnplanned, Place, Release, ReportStatus
 from topo.gangs.machine.registry import questions
+from topo.gangs.machine.registry.unreadable import Failures, SetAside, set_aside_writes
 from topo.gangs.machine.settings import GangSettings
 from topo.model.conditions.gang_states import GangState
 from topo.model.errors import SharedStateError
+from topo.model.ids import NodeName
 from topo.model.isolation import ObjectError
 from topo.placement.booking.holds import HoldId
 
@@ -209,6 +211,56 @@ def test_the_gate_timeout_goes_on_where_an_earlier_leader_began_it() -> None:
     assert not [each for each in machine.advance(599.0) if isinstance(each, OpenUnplanned)]
     opened = [each for each in machine.advance(600.0) if isinstance(each, OpenUnplanned)]
     assert len(opened) == 2
+
+
+def aside_with(*members: Member, **more: Any) -> SetAside:
+    """A gang of these pods that is set aside."""
+    cluster = Cluster(dragonflies(1))
+    cluster.submit(job("bad", 2))
+    gang = replace(cluster.seen(BAD).gang, members=members, **more)
+    return SetAside(gang, gang, ObjectError("x"), Failures(0.0, 0.0))
+
+
+def test_its_holds_are_given_back_and_gates_of_pods_that_wait_are_opened_alone() -> None:
+    def member(name: str, **more: Any) -> Member:
+        return Member(uid=PodUid(name), name=name, rank=0, version="1", **more)
+
+    node = NodeName("n1")
+    waits, chooser = member("waits", gated=True), member("chooser", gated=True)
+    others = (
+        member("opened"),
+        member("bound", node=node),
+        member("leaves", gated=True, terminating=True),
+        member("ended", gated=True, finished=True),
+        member("left", node=node, terminating=True),
+    )
+    aside = aside_with(waits, *others, choosers=(chooser,), holds=(HoldId("h"),))
+    released = {("hold", "h"): Release(BAD, HoldId("h"))}
+    assert set_aside_writes(aside, opens=False) == released
+    writes = set_aside_writes(aside, opens=True)
+    assert {*writes} == {("hold", "h"), ("pod", "waits"), ("pod", "chooser")}
+    assert aside.status.places == ((0, node),), "of the pod that runs and stays"
+
+
+def test_pauses_between_tries_grow_to_a_ceiling_and_begin_anew_after_a_good_time() -> None:
+    failures = Failures(0.0, 0.0)
+    pauses = []
+    for _ in range(8):
+        pauses.append(failures.retry_s(SETTINGS) - failures.last_s)
+        failures = failures.next(failures.last_s + 1.0, SETTINGS)
+    assert pauses == [0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    assert failures.since_s == 0.0
+    well_s = 2 * SETTINGS.retry_ceiling_s
+    readmitted = replace(failures, read_s=100.0)
+    assert readmitted.next(100.0 + well_s, SETTINGS).times == failures.times + 1
+    assert readmitted.next(101.0 + well_s, SETTINGS) == Failures(101.0 + well_s, 101.0 + well_s)
+
+
+def test_a_time_that_is_yet_to_come_delays_no_gate() -> None:
+    """The clocks of two leaders differ."""
+    gang = aside_with(aside_s=500.0).gang
+    assert Failures.first(gang, 100.0) == Failures(100.0, 100.0)
+    assert Failures.first(replace(gang, aside_s=40.0), 100.0) == Failures(40.0, 100.0)
 
 
 def test_pods_that_are_expected_have_no_gates_to_open() -> None:

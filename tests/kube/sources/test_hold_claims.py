@@ -243,8 +243,8 @@ async def test_a_pod_that_names_a_strangers_hold_is_told_and_counted_once(tmp_pa
             await asyncio.sleep(1)
             state = state_of(master)
             hold = hold_on(state, wish("an API hold"))
-            for _ in range(2):  # told again by the API server
-                await cluster.bind("x", NodeName(NODES[2]), hold)
+            for node in NODES[2:4]:  # it is told again, and has changed
+                await cluster.bind("x", NodeName(node), hold)
             await cluster.bind("p0", NODE_A, hold, OWNER, 0)
             assert await doubts(master) == [
                 f"pod evil/x names hold {hold}, which is for pods of namespace {OWNER}: {NO_SHARE}"
@@ -252,6 +252,21 @@ async def test_a_pod_that_names_a_strangers_hold_is_told_and_counted_once(tmp_pa
             metrics = (await master.get("/metrics")).body.decode()
             assert "topo_master_hold_claims_refused_total 1.0" in metrics
             await cluster.bind("p1", NODE_B, hold, OWNER, 1)
+            assert await doubts(master) == []
+
+
+async def test_a_doubt_goes_with_the_pod_and_with_its_claim(tmp_path: Path) -> None:
+    async with fake_server() as server:
+        cluster = Cluster(server)
+        await cluster.start()
+        async with following(server, tmp_path) as master:
+            await asyncio.sleep(1)
+            hold = hold_on(state_of(master), wish("an API hold"))
+            await cluster.bind("x", NodeName(NODES[2]), hold)
+            await cluster.bind("y", NodeName(NODES[3]), hold)
+            assert len(await doubts(master)) == 2
+            await cluster.bind("x", NodeName(NODES[2]), "")
+            await server.delete("pods", "y", STRANGER)
             assert await doubts(master) == []
 
 
