@@ -13,6 +13,7 @@ from tests.gangs.world import Cluster
 from topo.gangs.machine.claims import doubtful_notes, note_doubt, surplus_pods
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import LabelNodes, Nominate
+from topo.gangs.machine.record import restore_record
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
@@ -155,6 +156,19 @@ def test_each_rank_has_one_pod_whatever_the_order_and_a_bound_one_first(
     for each in live:
         keeper = next((m for m in kept if m.rank == each.rank), None)
         assert keeper is None or keeper.node is not None or each.node is None
+
+
+def test_a_plan_of_notes_is_unproven_and_has_no_place_that_was_withdrawn() -> None:
+    cluster = Cluster(dragonflies(1))
+    cluster.submit(job("victim", 2))
+    gang = cluster.seen(VICTIM).gang
+    opened = {"gated": False, "selection": Selection("x")}
+    first, second = (replace(member, **opened) for member in gang.members)  # type: ignore[arg-type]
+    first, given_up = replace(first, note=note()), replace(second, note=note(withdrawn=True))
+    gang = replace(gang, members=(first, given_up), labelled={GONE: Selection("x")})
+    record = restore_record(gang)
+    assert record.plan.keys() == {first.uid}
+    assert record.unproven, "notes may be of two plans, so that a check comes before any write"
 
 
 def test_of_two_pods_of_a_rank_the_one_that_is_further_keeps_it() -> None:
