@@ -243,7 +243,7 @@ async def test_an_error_about_one_pod_group_costs_that_one_alone() -> None:
     counted = gangs.groups.succeeded
 
     def succeeded(gang_id: GangId) -> int:
-        if gang_id == "job-2":
+        if gang_id == gang_of_job("job-2"):
             raise KeyError(gang_id)
         return counted(gang_id)
 
