@@ -79,8 +79,10 @@ def _documents(text: str) -> Iterator[object]:
     To parse all of the list is one call of C code, which stops all threads for more than a second.
     """
     at = _after_blanks(text, 0)
-    if text[at : at + 1] != "[":
+    if text[at : at + 1] == "{":
         raise _refused("this is no list of links", WHOLE_TEXT)
+    if text[at : at + 1] != "[":
+        raise _not_whole(text, at)
     at = _after_blanks(text, at + 1)
     is_first = True
     while text[at : at + 1] != "]" or not is_first:
