@@ -12,11 +12,14 @@ from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster
 from topo.gangs.machine.claims import doubtful_notes, note_doubt, surplus_pods
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
-from topo.gangs.machine.instructions import LabelNodes, Nominate
+from topo.gangs.machine.instructions import LabelNodes, Nominate, Place
+from topo.gangs.machine.placement_requests import PlacementNeed, placement_need
 from topo.gangs.machine.record import restore_record
 from topo.model.conditions.gang_states import GangState
+from topo.model.errors import BrokenInvariantError
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
+from topo.placement.job.request import Request
 
 EVIL, VICTIM = GangId("evil"), GangId("victim")
 GONE = NodeName("gone")
@@ -187,6 +190,47 @@ def test_of_two_pods_of_a_rank_the_one_that_is_further_keeps_it() -> None:
                 for uid, stage in zip(uids, (first, second), strict=True)
             ]
             assert surplus_pods(members, 1) == {uids[1]}, f"stages {at} and {at + 1}"
+
+
+@pytest.mark.parametrize("rank", [0, 2, 900_000])
+def test_a_surplus_pod_has_no_place_and_is_asked_none_for(rank: int) -> None:
+    """It waits, opened or gated, planned by a note that a label bears out or bound, as it likes."""
+    cluster = Cluster(dragonflies(1))
+    cluster.submit(job("victim", 2))
+    gang = cluster.seen(VICTIM).gang
+    node, x = NodeName("n1"), Selection("x")
+    own = [
+        replace(member, gated=False, selection=x, node=NodeName(f"n{at}"))
+        for at, member in enumerate(gang.members)
+    ]
+    noted = note(group=gang.group_of(rank))
+    for more in (
+        {"gated": True, "note": noted},
+        {"gated": True},
+        {"selection": x, "note": noted},
+        {"selection": x},
+        {"node": node, "selection": x},
+    ):
+        uid = PodUid("z")
+        extra = Member(uid=uid, name="z", rank=rank, version="1", **more)
+        record = restore_record(replace(gang, members=(*own, extra), labelled={GONE: x}))
+        assert record.surplus == {uid}
+        assert uid not in record.plan
+        need = placement_need(record)
+        assert not isinstance(need, PlacementNeed)
+        lost = replace(record, gang=replace(record.gang, members=(*own[:1], extra)))
+        again = placement_need(lost)
+        assert not isinstance(again, PlacementNeed) or uid not in again.uids
+
+
+def test_no_two_pods_are_placed_at_one_rank_nor_one_beyond_the_size() -> None:
+    first = Member(uid=PodUid("a"), name="a", rank=0, version="1")
+    twin, beyond = replace(first, uid=PodUid("b")), replace(first, uid=PodUid("c"), rank=2)
+    request = Request(pods=2, gpus_per_pod=8)
+    for wanted in ((first, twin), (first, beyond), (replace(first, rank=-1),)):
+        with pytest.raises(BrokenInvariantError, match="rank"):
+            Place(id=EVIL, ask=1, request=request, wanted=wanted)
+    Place(id=EVIL, ask=1, request=request, wanted=(first, replace(beyond, rank=1)))
 
 
 def test_a_surplus_pod_moves_no_pod_of_its_gang() -> None:

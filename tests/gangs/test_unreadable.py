@@ -10,7 +10,7 @@ from tests.gangs.jobs import dragonflies, job
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster
 from topo.gangs.machine import gangs
-from topo.gangs.machine.events import Observed, Planned, Unreadable, Vanished
+from topo.gangs.machine.events import Observed, Planned, Unreadable, Vanished, WriteRefused
 from topo.gangs.machine.gang import GangId, Member, PodUid
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.instructions import OpenUnplanned, Place, Release, ReportStatus
@@ -261,6 +261,59 @@ def test_a_time_that_is_yet_to_come_delays_no_gate() -> None:
     gang = aside_with(aside_s=500.0).gang
     assert Failures.first(gang, 100.0) == Failures(100.0, 100.0)
     assert Failures.first(replace(gang, aside_s=40.0), 100.0) == Failures(40.0, 100.0)
+
+
+def test_without_a_gate_timeout_its_gates_stay() -> None:
+    cluster = Cluster(dragonflies(1))
+    cluster.submit(job("bad", 2))
+    machine = Leader.over(cluster, GangSettings(gate_s=0.0)).gangs
+    for now_s in (0.0, 1e6):
+        out = machine.advance(now_s, Unreadable(cluster.seen(BAD).gang, ObjectError("x")))
+        assert not [each for each in out if isinstance(each, OpenUnplanned)]
+
+
+def test_a_write_for_it_that_is_late_or_refused_is_made_again() -> None:
+    cluster = Cluster(dragonflies(1))
+    cluster.submit(job("bad", 2))
+    machine, gang, _ = set_aside(cluster)
+    opened = [each for each in machine.advance(900.0) if isinstance(each, OpenUnplanned)]
+    assert len(opened) == 2
+    assert machine.next_s == 900.0 + SETTINGS.given_s, "it is late then"
+    pod = opened[0].pod
+    assert not machine.advance(901.0, WriteRefused(BAD, pod.uid, "conflict", pod.version))
+    assert machine.next_s == 901.0 + SETTINGS.retry_s
+    again = machine.advance(901.0 + SETTINGS.retry_s)
+    assert [each.pod.uid for each in again if isinstance(each, OpenUnplanned)] == [pod.uid]
+    late = machine.advance(900.0 + SETTINGS.given_s)
+    assert [each.pod.uid for each in late if isinstance(each, OpenUnplanned)] == [opened[1].pod.uid]
+    assert gang.id == BAD
+
+
+def test_it_is_tried_again_without_an_event_once_its_pause_is_over() -> None:
+    cluster = Cluster(dragonflies(1))
+    cluster.submit(job("bad", 2))
+    machine, gang, _ = set_aside(cluster)
+    machine.advance(1.0, Unreadable(gang, ObjectError("x")))
+    machine.advance(1.5, Observed(replace(gang, priority=gang.priority + 1)))
+    assert status_in(machine) is GangState.UNREADABLE
+    assert machine.next_s == 1.0 + SETTINGS.retry_s
+    machine.advance(1.0 + SETTINGS.retry_s)
+    assert status_in(machine) is not GangState.UNREADABLE
+
+
+def status_in(machine: Gangs) -> GangState | None:
+    found = machine.status(BAD)
+    return found.state if found is not None else None
+
+
+def test_another_error_is_reported_again() -> None:
+    cluster = Cluster(dragonflies(1))
+    cluster.submit(job("bad", 2))
+    machine, gang, _ = set_aside(cluster)
+    out = machine.advance(1.0, Unreadable(gang, ObjectError("TypeError: x")))
+    assert [each.text for each in out if isinstance(each, ReportStatus)] == [
+        "planning it failed: TypeError: x"
+    ]
 
 
 def test_pods_that_are_expected_have_no_gates_to_open() -> None:
