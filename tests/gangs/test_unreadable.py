@@ -250,7 +250,7 @@ def test_pauses_between_tries_grow_to_a_ceiling_and_begin_anew_after_a_good_time
         failures = failures.next(failures.last_s + 1.0, SETTINGS)
     assert pauses == [0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
     assert failures.since_s == 0.0
-    well_s = 2 * SETTINGS.retry_ceiling_s
+    well_s = max(2 * SETTINGS.retry_ceiling_s, SETTINGS.gate_s)
     readmitted = replace(failures, read_s=100.0)
     assert readmitted.next(100.0 + well_s, SETTINGS).times == failures.times + 1
     assert readmitted.next(101.0 + well_s, SETTINGS) == Failures(101.0 + well_s, 101.0 + well_s)

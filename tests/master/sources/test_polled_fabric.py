@@ -129,8 +129,8 @@ async def test_an_answer_that_is_no_whole_fabric_is_told_and_takes_nothing_away(
         (web.Response(status=404), "answers 404"),
         (web.Response(text=whole[: len(whole) // 2]), "no whole JSON"),
         (web.Response(text="[]"), "no link of a switch"),
-        (web.Response(text="<html>log in</html>"), "no list of links"),
-        (web.Response(text=built.text()), "no list of links"),
+        (web.Response(text="<html>log in</html>"), "no whole JSON"),
+        (web.Response(text=built.text()), "no whole JSON"),
     )
     async with polling(tmp_path, built, "--mode=fabric", token_flag) as (peer, master):
         peer.interrupt = lambda: web.Response(status=401)
