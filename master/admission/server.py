@@ -72,10 +72,7 @@ def admission_app(
             async with bodies.read(request) as content:
                 began_s = clock()
                 reviewed = await _patiently(partial(judged, content, request.path))
-        except BadInputError:
-            metrics.reviews.labels("other", UNREADABLE).inc()
-            raise
-        except web.HTTPException:
+        except (BadInputError, web.HTTPException):
             metrics.reviews.labels("other", UNREADABLE).inc()
             raise
         except Exception:  # noqa: BLE001 - the API server goes by its failurePolicy

@@ -19,7 +19,7 @@ from topo.model.words import counted, listed
 from topo.placement.booking.ahead import (
     AheadLimit,
     AheadRequest,
-    Kept,
+    KeptAhead,
     excess,
     kept_gpus,
     share_limit,
@@ -40,7 +40,7 @@ GpuQuota = Callable[[str, Sequence[str]], AheadLimit | None]
 class Keeper:
     """For whom a hold is: the `id` that all holds of one keeper share, and what people call it.
 
-    `kind` and `workload` are as of `Kept`.
+    `kind` and `workload` are as of `KeptAhead`.
     """
 
     id: str
@@ -86,7 +86,7 @@ class NamespaceAhead:
     counted: int
     limit: AheadLimit
     for_s: float
-    keepers: tuple[Kept, ...]
+    keepers: tuple[KeptAhead, ...]
 
 
 @dataclass
@@ -101,13 +101,13 @@ class AheadBudget:
     quota: GpuQuota = lambda _namespace, _resources: None
     queued: Callable[[str, str], int] = lambda _namespace, _name: 0
     readers: dict[str, HoldReader] = field(default_factory=dict)
-    claims: list[Callable[[], Iterable[Kept]]] = field(default_factory=list)
+    claims: list[Callable[[], Iterable[KeptAhead]]] = field(default_factory=list)
     """Return what keepers that have begun may have, whatever is booked of it at this moment."""
     _shown: tuple[float, tuple[NamespaceAhead, ...]] = (float("-inf"), ())
 
     # What there is
 
-    def kept(self, namespace: str | None = None) -> list[Kept]:
+    def kept(self, namespace: str | None = None) -> list[KeptAhead]:
         """Return what is kept ahead, of one namespace or of all; O(holds, and pods of those)."""
         found: dict[tuple[str, str], tuple[Keeper, list[Hold]]] = {}
         for hold in self.state.holds():
@@ -122,7 +122,9 @@ class AheadBudget:
             for kept in self._kept_by(keeper, holds, self.readers[prefix])
         ]
 
-    def _kept_by(self, keeper: Keeper, holds: Iterable[Hold], reader: HoldReader) -> Iterator[Kept]:
+    def _kept_by(
+        self, keeper: Keeper, holds: Iterable[Hold], reader: HoldReader
+    ) -> Iterator[KeptAhead]:
         """Yield what one keeper has, by type: what its holds await, less what is for its pods."""
         awaited = [(hold, sum(self.state.bookings.awaited(hold.id).values())) for hold in holds]
         if not any(gpus for _, gpus in awaited):
@@ -136,7 +138,7 @@ class AheadBudget:
             for_pods = min(sum(gpus for _, gpus in parts), waiting * gpus_per_pod)
             waiting -= for_pods // gpus_per_pod
             if (gpus := sum(gpus for _, gpus in parts) - for_pods) > 0:
-                yield Kept(
+                yield KeptAhead(
                     id=keeper.id,
                     namespace=keeper.namespace,
                     kind=keeper.kind,
@@ -195,13 +197,13 @@ class AheadBudget:
         return self._shown[1]
 
     def _by_namespace(self, now_s: float) -> list[NamespaceAhead]:
-        found: dict[tuple[str, str], list[Kept]] = {}
+        found: dict[tuple[str, str], list[KeptAhead]] = {}
         for each in self.kept():
             found.setdefault((each.namespace, each.gpu_type), []).append(each)
         rows = [self._row(key, kept, now_s) for key, kept in found.items()]
         return sorted(rows, key=lambda row: (-row.gpus, natural_key(row.namespace), row.gpu_type))
 
-    def _row(self, key: tuple[str, str], kept: Sequence[Kept], now_s: float) -> NamespaceAhead:
+    def _row(self, key: tuple[str, str], kept: Sequence[KeptAhead], now_s: float) -> NamespaceAhead:
         limit = self.limit(*key)
         return NamespaceAhead(
             namespace=key[0],
@@ -241,7 +243,7 @@ class NamespaceBudget:
     """What one namespace keeps and may have at a moment; for several questions of that moment."""
 
     budget: AheadBudget
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptAhead, ...]
 
     def excess(self, asked: AheadRequest) -> str:
         """Return why a keeper may not keep so much, with the numbers; empty where it may."""

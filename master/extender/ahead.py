@@ -13,7 +13,7 @@ from master.kube.gang_pod import GangPod
 from topo.gangs.extender.needs import gang_of
 from topo.gangs.machine.gang import GangId
 from topo.model.limits import EXTENDER_KEYS
-from topo.placement.booking.ahead import AheadRequest, Kept
+from topo.placement.booking.ahead import AheadRequest, KeptAhead
 from topo.placement.booking.holds import Hold, HoldId
 from topo.placement.job.request import Request
 
@@ -34,7 +34,7 @@ class GroupsAhead:
     any_pod: Callable[[GangId], GangPod | None]
     held: Callable[[GangId], Mapping[HoldId, tuple[int, ...]]]
     ahead_s: float = 0.0
-    _claims: dict[GangId, Kept] = field(default_factory=dict)
+    _claims: dict[GangId, KeptAhead] = field(default_factory=dict)
     """What gangs were granted: a hold that ends while its pods wait is made again."""
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class GroupsAhead:
     def grant(self, pods: Sequence[GangPod], request: Request, lacks: int, gpu_type: str) -> None:
         """Note that nodes are kept for so many ranks without a pod."""
         asked = _asked(pods, request, lacks)
-        self._claims[pods[0].gang_id] = Kept(
+        self._claims[pods[0].gang_id] = KeptAhead(
             id=asked.id,
             kind=GROUP,
             namespace=asked.namespace,

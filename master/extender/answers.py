@@ -9,7 +9,7 @@ from typing import TypeVar
 from master.extender.metrics import ExtenderMetrics
 from master.extender.plans import MANY_NAMES, ExtenderPlans, NoPlan, PodPlan
 from master.extender.quota import GpuQuota, QuotaTerms
-from master.extender.wire import Question, QuestionReader
+from master.extender.wire import NodeQuestion, QuestionReader
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.store import Store
 from topo.gangs.extender.verdicts import (
@@ -61,7 +61,7 @@ class Extender:
         self._node_scores = NodeScores()
         self._unavailable = unavailable
 
-    async def over_names(self, asked: Question, call: Callable[[], T]) -> T:
+    async def over_names(self, asked: NodeQuestion, call: Callable[[], T]) -> T:
         """Return the result of a call whose work grows with the names of a question.
 
         It runs in a thread where there are many, for one question at a time.
@@ -71,7 +71,7 @@ class Extender:
         async with self._many:
             return await uninterrupted(asyncio.to_thread(call))
 
-    async def filtered(self, asked: Question) -> NodeVerdict:
+    async def filtered(self, asked: NodeQuestion) -> NodeVerdict:
         """Return the nodes that the plan of the pod's group, or what is held, leaves it."""
         if not asked.wants_cards:
             return self._counted("filter", PASSED, NodeVerdict(asked.names))
@@ -92,7 +92,7 @@ class Extender:
         error = missing or (NO_PLAN if known else UNKNOWN)
         return self._counted("filter", AWAITED, NodeVerdict(error=error))
 
-    def _find(self, asked: Question) -> tuple[str, Callable[[], NodeVerdict]] | None:
+    def _find(self, asked: NodeQuestion) -> tuple[str, Callable[[], NodeVerdict]] | None:
         """Return the kind of the answer, and what judges the named nodes in any thread.
 
         None while it is not known.
@@ -111,7 +111,7 @@ class Extender:
             return REFUSED, partial(of_refused, names, plan.why)
         return None
 
-    async def scores(self, asked: Question) -> Sequence[int]:
+    async def scores(self, asked: NodeQuestion) -> Sequence[int]:
         """Return the score of each named node, above 0 where it is kept for the pod's group or has
         a card for it.
         """
@@ -133,7 +133,7 @@ class Extender:
         score = planned_scores(plan.kept, plan.own).get
         return await self.over_names(asked, lambda: list(map(score, names, repeat(0))))
 
-    async def within_quota(self, asked: Question, *, is_one: bool) -> NodeVerdict:
+    async def within_quota(self, asked: NodeQuestion, *, is_one: bool) -> NodeVerdict:
         """Return the nodes that the quota of the pod's namespace leaves it, or the first."""
         if not asked.wants_cards:
             free = NodeVerdict(asked.names)
@@ -154,17 +154,17 @@ class Extender:
         return self._counted("predicates", AWAITED, NodeVerdict(error=error))
 
     def _judge_quota(
-        self, asked: Question, terms: QuotaTerms, *, is_one: bool
+        self, asked: NodeQuestion, terms: QuotaTerms, *, is_one: bool
     ) -> tuple[NodeVerdict, frozenset[str]]:
         places = self.quota.places(asked.names, asked.places)
         return terms.verdict(asked.names, places, is_one=is_one)
 
-    def _never(self, asked: Question) -> NodeVerdict | None:
+    def _never(self, asked: NodeQuestion) -> NodeVerdict | None:
         """Return that no node takes a pod whose amounts no card can give; None for another pod."""
         refusal = asked.card_refusal
         return None if refusal is None else of_impossible(asked.names, str(refusal))
 
-    def _known(self, asked: Question) -> ClusterPod | None:
+    def _known(self, asked: NodeQuestion) -> ClusterPod | None:
         """Return the pod as the API server shows it; another one of its name is another pod."""
         pod = self._pods.objects.get(asked.key)
         return pod if pod is not None and pod.metadata.uid == asked.uid else None

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from master.extender.answers import AWAITED, DENIED, FORWARDED, Extender
 from master.extender.callers import Callers
-from master.extender.wire import MAX_NAMES, Question, error_answer, filter_answer, priorities
+from master.extender.wire import MAX_NAMES, NodeQuestion, error_answer, filter_answer, priorities
 from topo.gangs.extender.verdicts import NodeVerdict
 from topo.kit.serving.body_reader import BodyLimits, BodyReader
 from topo.kit.serving.connections import Connections
@@ -54,7 +54,7 @@ LIMITS = BodyLimits(
 PREFIX = "/scheduler"
 _ONE = "?nodes=one"
 
-Answer = Callable[[web.Request, Question], Awaitable[bytes]]
+Answer = Callable[[web.Request, NodeQuestion], Awaitable[bytes]]
 AskLeader = Callable[[str, bytes, Mapping[str, str]], Awaitable[bytes | str | None]]
 """Returns the leader's answer to a question by its path, body and headers; a text: why there is
 none now; None: this master leads."""
@@ -119,22 +119,22 @@ class _Calls:
 
         return handle
 
-    async def filter(self, _request: web.Request, asked: Question) -> bytes:
+    async def filter(self, _request: web.Request, asked: NodeQuestion) -> bytes:
         return await self._written(asked, await self._extender.filtered(asked))
 
-    async def prioritize(self, _request: web.Request, asked: Question) -> bytes:
+    async def prioritize(self, _request: web.Request, asked: NodeQuestion) -> bytes:
         scores = await self._extender.scores(asked)
         return await self._extender.over_names(asked, partial(priorities, asked, scores))
 
-    async def predicates(self, request: web.Request, asked: Question) -> bytes:
+    async def predicates(self, request: web.Request, asked: NodeQuestion) -> bytes:
         is_one = _asks_for_one(request)
         return await self._written(asked, await self._extender.within_quota(asked, is_one=is_one))
 
-    async def _written(self, asked: Question, verdict: NodeVerdict) -> bytes:
+    async def _written(self, asked: NodeQuestion, verdict: NodeVerdict) -> bytes:
         return await self._extender.over_names(asked, partial(filter_answer, asked, verdict))
 
     async def _of_leader(
-        self, request: web.Request, verb: str, asked: Question, content: bytes
+        self, request: web.Request, verb: str, asked: NodeQuestion, content: bytes
     ) -> bytes | None:
         """Return what the leader answers, or that it cannot be asked; None to answer here."""
         if self._ask_leader is None or not asked.wants_cards:

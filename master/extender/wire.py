@@ -27,7 +27,7 @@ MAX_ID_CHARS = 253
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class NodeQuestion:
     """What decides about the pod of a question, and the nodes that it names; nothing of the body.
 
     `key` is its namespace and name. `wants_cards`: a container names a resource of cards, so that
@@ -58,7 +58,7 @@ class QuestionReader:
     domain: str
     labels: tuple[str, str]
 
-    def read(self, content: bytes) -> Question:
+    def read(self, content: bytes) -> NodeQuestion:
         """Return the question; raises `BadInputError` for a body that is none. O(its values)."""
         try:
             document = orjson.loads(content)
@@ -79,7 +79,7 @@ class QuestionReader:
         metadata, containers = mapping(pod.get("metadata")), _containers(pod)
         limits = [_amounts(each, "limits") for each in containers]
         ordinary = limits[: len(sequence(mapping(pod.get("spec")).get("containers")))]
-        return Question(
+        return NodeQuestion(
             key=(_id(metadata.get("namespace")) or "default", _id(metadata.get("name"))),
             uid=_id(metadata.get("uid")),
             names=tuple(names),
@@ -157,7 +157,7 @@ def _id(found: object) -> str:
     return stated if len(stated) <= MAX_ID_CHARS else ""
 
 
-def filter_answer(asked: Question, verdict: NodeVerdict) -> bytes:
+def filter_answer(asked: NodeQuestion, verdict: NodeVerdict) -> bytes:
     """Return an ExtenderFilterResult."""
     failed = "FailedAndUnresolvableNodes" if verdict.is_final else "FailedNodes"
     answer: dict[str, Any] = {
@@ -192,7 +192,7 @@ def _reasons(failed: Mapping[str, Sequence[str]]) -> bytes:
     return f"{{{','.join(members)}}}".encode()
 
 
-def priorities(asked: Question, scores: Sequence[int]) -> bytes:
+def priorities(asked: NodeQuestion, scores: Sequence[int]) -> bytes:
     """Return a HostPriorityList: the score of each of the named nodes, 0 to `BEST`."""
     host, score = ("host", "score") if asked.lower else ("Host", "Score")
     begin = f'{{"{host}":"'

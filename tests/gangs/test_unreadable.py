@@ -10,7 +10,7 @@ from tests.gangs.jobs import dragonflies, job
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster
 from topo.gangs.machine import gangs
-from topo.gangs.machine.events import Observed, Planned, Unreadable, Vanished, WriteRefused
+from topo.gangs.machine.events import GangUnreadable, Observed, Planned, Vanished, WriteRefused
 from topo.gangs.machine.gang import GangId, Member, PodUid
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.instructions import OpenUnplanned, Place, Release, ReportStatus
@@ -157,7 +157,7 @@ def set_aside(cluster: Cluster) -> tuple[Gangs, Any, list[Any]]:
     """A machine for which reading the gang `bad` failed."""
     leader = Leader.over(cluster, SETTINGS)
     machine, gang = leader.gangs, cluster.seen(BAD).gang
-    found = machine.advance(0.0, Unreadable(gang, ObjectError("KeyError: 'spec'")))
+    found = machine.advance(0.0, GangUnreadable(gang, ObjectError("KeyError: 'spec'")))
     return machine, gang, [*found]
 
 
@@ -168,7 +168,7 @@ def test_a_gang_that_cannot_even_be_read_is_reported_once() -> None:
     reports = [each for each in found if isinstance(each, ReportStatus)]
     assert [each.state for each in reports] == [GangState.UNREADABLE]
     assert "KeyError" in reports[0].text
-    again = machine.advance(1.0, Unreadable(gang, ObjectError("KeyError: 'spec'")))
+    again = machine.advance(1.0, GangUnreadable(gang, ObjectError("KeyError: 'spec'")))
     assert not [each for each in again if isinstance(each, ReportStatus)]
     machine.validate()
 
@@ -181,7 +181,7 @@ def test_an_answer_that_comes_late_gives_its_hold_back() -> None:
     [asked] = [each for each in out if isinstance(each, Place)]
     planned = cluster.place(asked)
     assert isinstance(planned, Planned)
-    leader.gangs.advance(0.0, Unreadable(cluster.seen(BAD).gang, ObjectError("x")))
+    leader.gangs.advance(0.0, GangUnreadable(cluster.seen(BAD).gang, ObjectError("x")))
     late = leader.gangs.advance(0.0, planned)
     assert Release(BAD, HoldId(planned.hold)) in late
 
@@ -205,7 +205,7 @@ def test_the_gate_timeout_goes_on_where_an_earlier_leader_began_it() -> None:
     cluster.submit(job("bad", 2))
     gang = replace(cluster.seen(BAD).gang, aside_s=-300.0)
     machine = Leader.over(cluster, SETTINGS).gangs
-    machine.advance(0.0, Unreadable(gang, ObjectError("x")))
+    machine.advance(0.0, GangUnreadable(gang, ObjectError("x")))
     assert machine.next_s is not None
     assert machine.next_s <= 600.0
     assert not [each for each in machine.advance(599.0) if isinstance(each, OpenUnplanned)]
@@ -268,7 +268,7 @@ def test_without_a_gate_timeout_its_gates_stay() -> None:
     cluster.submit(job("bad", 2))
     machine = Leader.over(cluster, GangSettings(gate_s=0.0)).gangs
     for now_s in (0.0, 1e6):
-        out = machine.advance(now_s, Unreadable(cluster.seen(BAD).gang, ObjectError("x")))
+        out = machine.advance(now_s, GangUnreadable(cluster.seen(BAD).gang, ObjectError("x")))
         assert not [each for each in out if isinstance(each, OpenUnplanned)]
 
 
@@ -293,7 +293,7 @@ def test_it_is_tried_again_without_an_event_once_its_pause_is_over() -> None:
     cluster = Cluster(dragonflies(1))
     cluster.submit(job("bad", 2))
     machine, gang, _ = set_aside(cluster)
-    machine.advance(1.0, Unreadable(gang, ObjectError("x")))
+    machine.advance(1.0, GangUnreadable(gang, ObjectError("x")))
     machine.advance(1.5, Observed(replace(gang, priority=gang.priority + 1)))
     assert status_in(machine) is GangState.UNREADABLE
     assert machine.next_s == 1.0 + SETTINGS.retry_s
@@ -310,7 +310,7 @@ def test_another_error_is_reported_again() -> None:
     cluster = Cluster(dragonflies(1))
     cluster.submit(job("bad", 2))
     machine, gang, _ = set_aside(cluster)
-    out = machine.advance(1.0, Unreadable(gang, ObjectError("TypeError: x")))
+    out = machine.advance(1.0, GangUnreadable(gang, ObjectError("TypeError: x")))
     assert [each.text for each in out if isinstance(each, ReportStatus)] == [
         "planning it failed: TypeError: x"
     ]

@@ -55,9 +55,9 @@ from topo.provisioning.messages import (
     RequestObserved,
     RequestVanished,
     RoomGrew,
-    SetAside,
     StatusRefused,
     Tell,
+    TellSetAside,
     TermBegun,
     WriteStatus,
 )
@@ -255,11 +255,11 @@ class Provisioning:
         found = attempt(settle)
         return (self._set_aside(record, found),) if isinstance(found, ObjectError) else found
 
-    def _set_aside(self, record: RequestRecord, error: ObjectError) -> SetAside:
+    def _set_aside(self, record: RequestRecord, error: ObjectError) -> TellSetAside:
         """Set a request aside as it was before the step that failed."""
         self._put(replace(record, is_booking=False, error=error), is_settled=True)
         self._fence(record.request.uid)
-        return SetAside(record.request, error)
+        return TellSetAside(record.request, error)
 
     def _settle(self, record: RequestRecord, now_s: float) -> Iterator[Instruction]:
         """Yield what a request needs now: one write or one booking, and the end of one."""

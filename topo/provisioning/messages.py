@@ -169,7 +169,7 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class TellSetAside:
     """Tell the user of a request, and who runs the master, that nothing is decided about it.
 
     It is tried again when the request, or what it asks for, changes. What is booked for it stays
@@ -180,4 +180,4 @@ class SetAside:
     error: ObjectError
 
 
-Instruction = Book | Rebook | EndBooking | WriteStatus | Tell | SetAside
+Instruction = Book | Rebook | EndBooking | WriteStatus | Tell | TellSetAside

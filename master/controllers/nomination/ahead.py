@@ -16,7 +16,7 @@ from topo.gangs.annotation_keys import is_workload
 from topo.gangs.hold_claims import gang_of_hold
 from topo.gangs.machine.gang import Gang, GangId, Member
 from topo.model.limits import GANG_KEYS, MAX_PODS_AHEAD
-from topo.placement.booking.ahead import AheadRequest, Kept
+from topo.placement.booking.ahead import AheadRequest, KeptAhead
 from topo.placement.booking.holds import Hold, HoldId
 
 LOOKED_AT = 64
@@ -46,7 +46,7 @@ class GangsAhead:
     """When places of a gang are kept no longer, of gangs that keep some."""
     _expected: dict[GangId, tuple[str, int]] = field(default_factory=dict)
     """How many pods gangs lack that wait for their turn, by gang with its namespace."""
-    _claims: dict[GangId, Kept] = field(default_factory=dict)
+    _claims: dict[GangId, KeptAhead] = field(default_factory=dict)
     """What gangs that have begun may keep."""
     _abandoned_s: dict[GangId, float] = field(default_factory=dict)
     """Since when gangs are seen that keep places of deleted pods."""
@@ -129,11 +129,11 @@ class GangsAhead:
         self._expected[gang.id] = gang.namespace, lacking.pods
         return ""
 
-    def _claim(self, gang: Gang, asked: AheadRequest) -> Kept:
+    def _claim(self, gang: Gang, asked: AheadRequest) -> KeptAhead:
         """Return what a gang that has begun may keep; of the GPUs that its pods have."""
         nodes = (m.node or (m.note.node if m.note is not None else None) for m in gang.members)
         hosts = (self.budget.state.capacity.host(node) for node in nodes if node is not None)
-        return Kept(
+        return KeptAhead(
             id=asked.id,
             kind=GANG,
             namespace=gang.namespace,

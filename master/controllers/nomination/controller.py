@@ -3,8 +3,9 @@
 Level-triggered: a change only marks a gang, and a marked gang is read as a whole. Only the leader
 runs this. It needs no history: the machine continues from the state of the cluster.
 
-What raises an error for one gang, its reading or an answer, sets that gang aside (`Unreadable`). An
-error of what all gangs share, such as the bookings (`SharedStateError`), ends the process.
+What raises an error for one gang, its reading or an answer, sets that gang aside
+(`GangUnreadable`). An error of what all gangs share, such as the bookings (`SharedStateError`),
+ends the process.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ from master.controllers.nomination.status.status_writer import StatusWriter
 from master.controllers.nomination.status.warnings import gang_warnings
 from master.controllers.nomination.writing.instruction_writer import InstructionWriter
 from master.object_errors import ObjectErrors, ObjectKind
-from topo.gangs.machine.events import Event, Leading, Observed, Planned, Unreadable, Vanished
+from topo.gangs.machine.events import Event, GangUnreadable, Leading, Observed, Planned, Vanished
 from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.instructions import (
@@ -263,7 +264,7 @@ class Nomination:
             return self._vanished(gang_id)
         self.reader.known[gang_id] = gang
         self.changes.inflight.read(gang)
-        return Unreadable(gang, error)
+        return GangUnreadable(gang, error)
 
     def _vanished(self, gang_id: GangId) -> Vanished:
         """Forget a gang without pods; return the event for the machine."""

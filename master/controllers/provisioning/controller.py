@@ -49,9 +49,9 @@ from topo.provisioning.messages import (
     RequestObserved,
     RequestVanished,
     RoomGrew,
-    SetAside,
     StatusRefused,
     Tell,
+    TellSetAside,
     TermBegun,
     WriteStatus,
 )
@@ -263,7 +263,7 @@ class ProvisioningController:
             return found
         if self.machine.find(request.uid) is None:  # nothing is known that could be set aside
             self._unobserved[request.uid] = request.full_name
-            self._tell_set_aside(SetAside(request, found))
+            self._tell_set_aside(TellSetAside(request, found))
         return HandlingFailed(request.uid, found)
 
     def _observed(
@@ -317,7 +317,7 @@ class ProvisioningController:
                         failed.append(HandlingFailed(each.request.uid, found))
                 case Tell():
                     self._note(each.request, Phase.ACCEPTED, each.text)
-                case SetAside():
+                case TellSetAside():
                     self._tell_set_aside(each)
         return [*failed, *await self._book(again)]
 
@@ -378,7 +378,7 @@ class ProvisioningController:
         change = change_in_words(outcome.advice, asked.text)
         return f"{asked.text}. {change}"[:MESSAGE_CHARS] if change else asked.text
 
-    def _tell_set_aside(self, found: SetAside) -> None:
+    def _tell_set_aside(self, found: TellSetAside) -> None:
         """Tell the user of a request, and who runs this master, that it is set aside."""
         request = found.request
         self.errors.note(self.kind, request.full_name, found.error)

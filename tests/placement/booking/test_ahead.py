@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from topo.placement.booking.ahead import (
     AheadLimit,
     AheadRequest,
-    Kept,
+    KeptAhead,
     excess,
     kept_gpus,
     share_limit,
@@ -17,8 +17,8 @@ from topo.placement.booking.holds import HoldId
 TYPES = ("C500", "C600")
 
 
-def kept(name: str, gpus: int, gpu_type: str = "C500", workload: str = "") -> Kept:
-    return Kept(
+def kept(name: str, gpus: int, gpu_type: str = "C500", workload: str = "") -> KeptAhead:
+    return KeptAhead(
         id=name,
         namespace="jobs",
         kind="gang",
@@ -128,7 +128,7 @@ def test_however_keepers_come_grow_and_go_a_namespace_never_gets_beyond_its_limi
 ) -> None:
     """Each step is a keeper that asks for so much, or goes; it keeps what it is granted."""
     limits = {gpu_type: share_limit(share, 128, 16) for gpu_type in TYPES}
-    has: dict[str, Kept] = {}
+    has: dict[str, KeptAhead] = {}
 
     def queued(_namespace: str, _name: str) -> int:
         return reserved

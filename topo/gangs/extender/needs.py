@@ -35,7 +35,7 @@ JOB_S, GROUP_S = 300.0, 3600.0
 controller makes its pods 500 at a time, and a quota or a webhook may hold the last ones up."""
 
 
-class Absent(IntEnum):
+class AbsentRanks(IntEnum):
     """For which ranks without a pod nodes are kept; each value keeps more than the one before."""
 
     NONE = 0
@@ -45,11 +45,11 @@ class Absent(IntEnum):
     """Of the whole job, where its size is stated and no pod is bound."""
 
 
-def absent_at(age_s: float) -> Absent:
+def absent_at(age_s: float) -> AbsentRanks:
     """Return for which absent ranks nodes are kept so long after the newest pod was made."""
     if age_s < JOB_S:
-        return Absent.OF_JOB
-    return Absent.OF_GROUPS if age_s < GROUP_S else Absent.NONE
+        return AbsentRanks.OF_JOB
+    return AbsentRanks.OF_GROUPS if age_s < GROUP_S else AbsentRanks.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def needs_of(
     *,
     group_pods: int,
     pods_total: int | None,
-    absent: Absent = Absent.OF_JOB,
+    absent: AbsentRanks = AbsentRanks.OF_JOB,
 ) -> Needs:
     """Return what differs between the pods of a gang and its holds.
 
@@ -168,14 +168,14 @@ def needs_of(
     if not waiting | bound:
         return Needs(ended=tuple(holds))
     groups = {rank // group_pods for rank in waiting}
-    if pods_total is not None and waiting and not bound and absent is Absent.OF_JOB:
+    if pods_total is not None and waiting and not bound and absent is AbsentRanks.OF_JOB:
         groups |= set(range(-(-pods_total // group_pods)))
     last = pods_total if pods_total is not None else (max(groups, default=0) + 1) * group_pods
     wanted = {
         rank
         for group in groups
         for rank in range(group * group_pods, min(last, (group + 1) * group_pods))
-        if rank not in bound and absent is not Absent.NONE
+        if rank not in bound and absent is not AbsentRanks.NONE
     } | waiting
     lost = set(unusable)
     kept = {rank for hold, ranks in holds.items() if hold not in lost for rank in ranks}

@@ -18,7 +18,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class GangUnreadable:
     """A step for the gang outside of the machine raised an error: its reading, or an answer.
 
     `gang` is as much of it as could be read: its pods, at least.
@@ -133,7 +133,7 @@ class WriteRefused:
 
 Event = (
     Observed
-    | Unreadable
+    | GangUnreadable
     | Vanished
     | Leading
     | Planned

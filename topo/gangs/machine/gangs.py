@@ -40,11 +40,11 @@ from topo.gangs.machine.events import (
     CapacityChanged,
     Checked,
     Event,
+    GangUnreadable,
     Leading,
     Observed,
     Planned,
     Refused,
-    Unreadable,
     Vanished,
     WriteRefused,
 )
@@ -228,7 +228,7 @@ class Gangs:
         given = unfinished_writes(record.given, gang)
         return update_record(replace(record, given=given), gang)
 
-    def _unreadable(self, event: Unreadable, now_s: float) -> Iterable[Instruction]:
+    def _unreadable(self, event: GangUnreadable, now_s: float) -> Iterable[Instruction]:
         # Whether a write that failed was made is not known: the next observation shows it.
         self._put_aside(event.gang, event.error, now_s, given={})
         return ()
@@ -323,7 +323,7 @@ class Gangs:
 
     _HANDLERS: Mapping[type, Callable[..., Iterable[Instruction]]] = {
         Observed: _observed,
-        Unreadable: _unreadable,
+        GangUnreadable: _unreadable,
         Vanished: _vanished,
         Leading: _took_over,
         Planned: _planned,

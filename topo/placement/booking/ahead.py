@@ -40,7 +40,7 @@ Queued = Callable[[str, str], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptAhead:
     """GPUs of one type that one keeper has ahead of its pods.
 
     `id` tells keepers apart, `kind` is gang, group, request or workload, `name` is what people call
@@ -110,7 +110,7 @@ def share_limit(share: float, gpus: int, group_gpus: int) -> AheadLimit:
     return AheadLimit(max(part, least), source, is_quota=False)
 
 
-def kept_gpus(kept: Iterable[Kept], limit: AheadLimit, gpu_type: str, queued: Queued) -> int:
+def kept_gpus(kept: Iterable[KeptAhead], limit: AheadLimit, gpu_type: str, queued: Queued) -> int:
     """Return the GPUs that count against a limit; O(kept)."""
     if limit.is_quota:
         return sum(each.gpus for each in kept)
@@ -122,14 +122,14 @@ def kept_gpus(kept: Iterable[Kept], limit: AheadLimit, gpu_type: str, queued: Qu
 
 
 def excess(
-    asked: AheadRequest, kept: Iterable[Kept], limit: AheadLimit, queued: Queued, *, total: int
+    asked: AheadRequest, kept: Iterable[KeptAhead], limit: AheadLimit, queued: Queued, *, total: int
 ) -> str:
     """Return why the keeper may not keep what it asks for; empty where it may. O(kept).
 
     `kept` is what its namespace keeps, `total` are all GPUs of the type. A keeper that asks for no
     more than it has may have it.
     """
-    others, had = list[Kept](), 0
+    others, had = list[KeptAhead](), 0
     for each in kept:
         if each.id == asked.id or any(hold in asked.own for hold in each.holds):
             had += each.gpus
@@ -137,7 +137,7 @@ def excess(
             others.append(each)
     if asked.gpus <= had:
         return ""
-    mine = Kept(
+    mine = KeptAhead(
         id=asked.id,
         namespace=asked.namespace,
         kind="",
