@@ -65,9 +65,8 @@ class GroupsAhead:
         gang_id = GangId(keeper.id)
         held = {rank for ranks in self.held(gang_id).values() for rank in ranks}
         live = self.pods_of(gang_id)
-        seen = self.budget.state.bookings.pods(pod.metadata.uid for pod in live)
-        booked = {pod.uid for pod in seen}
-        ranks = {pod.rank for pod in live if pod.metadata.uid not in booked} & held
+        has_pod = self.budget.state.bookings.has_pod
+        ranks = {pod.rank for pod in live if not has_pod(pod.metadata.uid)} & held
         newest_s = max((pod.created_s for pod in live), default=None)
         return Waiting(len(ranks), newest_s - self.ahead_s if newest_s is not None else None)
 
@@ -93,16 +92,8 @@ class GroupsAhead:
     def grant(self, pods: Sequence[GangPod], request: Request, lacks: int, gpu_type: str) -> None:
         """Note that nodes are kept for so many ranks without a pod."""
         asked = _asked(pods, request, lacks)
-        self._claims[pods[0].gang_id] = KeptAhead(
-            id=asked.id,
-            kind=GROUP,
-            namespace=asked.namespace,
-            name=_name(pods[0]),
-            gpu_type=gpu_type,
-            gpus=asked.gpus,
-            since_s=0.0,
-            workload=asked.workload,
-        )
+        claim = replace(asked, gpu_type=gpu_type).claim(GROUP, _name(pods[0]))
+        self._claims[pods[0].gang_id] = claim
 
     def narrow(self, gang_id: GangId, gpus: int) -> None:
         """Note that a gang needs no more than so many GPUs for ranks without a pod."""

@@ -73,15 +73,13 @@ class GangsAhead:
 
     def waiting(self, keeper: Keeper) -> Waiting:
         """Return the ranks of pods that exist and book nothing by themselves yet; O(pods)."""
-        live = [
-            pod
+        has_pod = self.budget.state.bookings.has_pod
+        ranks = {
+            pod.rank
             for pod in self.pods_of(GangId(keeper.id))
-            if not (pod.finished or pod.terminating or pod.is_chooser)
-        ]
-        booked = {
-            pod.uid for pod in self.budget.state.bookings.pods(pod.metadata.uid for pod in live)
+            if not (pod.finished or pod.terminating or pod.is_chooser or has_pod(pod.metadata.uid))
         }
-        return Waiting(len({pod.rank for pod in live if pod.metadata.uid not in booked}))
+        return Waiting(len(ranks))
 
     def booked_until_s(self, gang_id: GangId) -> float:
         """Return when the last hold of a gang ends; -inf without one. O(its holds)."""
@@ -133,16 +131,8 @@ class GangsAhead:
         """Return what a gang that has begun may keep; of the GPUs that its pods have."""
         nodes = (m.node or (m.note.node if m.note is not None else None) for m in gang.members)
         hosts = (self.budget.state.capacity.host(node) for node in nodes if node is not None)
-        return KeptAhead(
-            id=asked.id,
-            kind=GANG,
-            namespace=gang.namespace,
-            name=gang.name,
-            gpu_type=next((host.gpu_type for host in hosts if host is not None), ""),
-            gpus=asked.gpus,
-            since_s=0.0,
-            workload=asked.workload,
-        )
+        gpu_type = next((host.gpu_type for host in hosts if host is not None), "")
+        return replace(asked, gpu_type=gpu_type).claim(GANG, gang.name)
 
     def excess(
         self, gang_id: GangId, members: Iterable[Member], gpus: int, own: Iterable[HoldId]

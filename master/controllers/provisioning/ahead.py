@@ -43,9 +43,8 @@ class RequestsAhead:
             for pod in self.consumers(self._key(keeper.namespace, keeper.name))
             if pod.gpus and not (pod.finished or pod.terminating)
         ]
-        seen = self.bookings.state.bookings.pods(pod.metadata.uid for pod in pods)
-        booked = {pod.uid for pod in seen}
-        return Waiting(sum(pod.metadata.uid not in booked for pod in pods))
+        has_pod = self.bookings.state.bookings.has_pod
+        return Waiting(sum(not has_pod(pod.metadata.uid) for pod in pods))
 
     def _key(self, namespace: str, name: str) -> Key:
         return namespace, of_workload(name) if self.kind == "workload" else name

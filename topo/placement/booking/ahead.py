@@ -77,6 +77,19 @@ class AheadRequest:
     workload: str = ""
     own: Container[HoldId] = ()
 
+    def claim(self, kind: str = "", name: str = "") -> KeptAhead:
+        """Return what its keeper, of this kind and name, keeps once it is granted."""
+        return KeptAhead(
+            id=self.id,
+            namespace=self.namespace,
+            kind=kind,
+            name=name,
+            gpu_type=self.gpu_type,
+            gpus=self.gpus,
+            since_s=0.0,
+            workload=self.workload,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class AheadLimit:
@@ -137,17 +150,7 @@ def excess(
             others.append(each)
     if asked.gpus <= had:
         return ""
-    mine = KeptAhead(
-        id=asked.id,
-        namespace=asked.namespace,
-        kind="",
-        name="",
-        gpu_type=asked.gpu_type,
-        gpus=asked.gpus,
-        since_s=0.0,
-        workload=asked.workload,
-    )
-    if limit.allows(kept_gpus([*others, mine], limit, asked.gpu_type, queued)):
+    if limit.allows(kept_gpus([*others, asked.claim()], limit, asked.gpu_type, queued)):
         return ""
     of_type = f" of type {asked.gpu_type}" if asked.gpu_type else ""
     there = kept_gpus(others, limit, asked.gpu_type, queued)

@@ -196,6 +196,10 @@ class BookingsView:
         """Return those of the given pods that take something."""
         return [self._pods[uid].pod for uid in uids if uid in self._pods]
 
+    def has_pod(self, uid: str) -> bool:
+        """Return whether a pod takes something; O(1)."""
+        return uid in self._pods
+
     def shared_used(self) -> dict[NodeName, tuple[tuple[str, int], ...]]:
         """Return the shared cards that pods take, by node as (resource, number); O(such nodes)."""
         return self._counts.shared()
