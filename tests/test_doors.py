@@ -98,7 +98,7 @@ DOORS: Mapping[tuple[str, str], tuple[BodyLimits, tuple[Any, ...]]] = {
 
 @dataclass
 class Watched:
-    """What was interpreted, and where: on the loop's thread, with so many bytes and braces."""
+    """The bodies that a reader interpreted: whether on the loop, their bytes, and their braces."""
 
     loop: int = field(default_factory=threading.get_ident)
     seen: list[tuple[bool, int, int]] = field(default_factory=list)

@@ -98,7 +98,8 @@ class SharedExecutor(Generic[R]):
     async def run(self, key: object, prepare: Callable[[], Callable[[], R]]) -> R:
         """Return the result of the job that `prepare` makes, or of the same one under way.
 
-        Raises what `SingleThreadExecutor.run` raises; a caller who leaves ends nobody else's.
+        Raises what `SingleThreadExecutor.run` raises. The job goes on when one of its callers
+        leaves.
         """
         task = next((task for known, task in self._coming if known == key), None)
         if task is None:

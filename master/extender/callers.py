@@ -1,8 +1,8 @@
-"""Who may ask the extender, where an authority of its clients is given.
+"""Which clients the extender answers, where the operator gives an authority of clients.
 
 A scheduler shows a certificate of that authority. Another master, which forwards a question, sends
 the token by which masters know each other: it need have no certificate that is good for clients.
-Nothing of a body is read before.
+The extender reads nothing of a body before that.
 """
 
 import ssl

@@ -1,4 +1,4 @@
-"""An upgrade that gives gangs other ids: the notes, labels and holds of before are nobody's."""
+"""After an upgrade that gives gangs other ids no gang owns the old notes, labels and holds."""
 
 import asyncio
 from collections.abc import AsyncIterator

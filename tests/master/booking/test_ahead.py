@@ -26,7 +26,7 @@ GPU = "metax-tech.com/gpu"
 
 @dataclass
 class Readers:
-    """Reads the namespace and the name from the key of a hold; pods that wait are told to it."""
+    """Reads the namespace and the name from the key of a hold; a test sets the pods that wait."""
 
     pods: dict[str, int] = field(default_factory=dict)
 

@@ -42,10 +42,10 @@ class BodyLimits:
     """What a port takes of one body.
 
     `max_bytes` packed and unpacked, `values` of JSON, of which `objects` are in braces and
-    `members` have names. A body of
-    at most `inline_bytes`, with `inline_opened` braces and as many brackets, is interpreted on the
-    loop, which takes 2 ms at most: a thread costs 0.2 ms, and more while others compute. `waiting`:
-    larger bodies that may wait for the thread. `fix` says how to send less.
+    `members` have names. A body of at most `inline_bytes`, with `inline_opened` braces and as many
+    brackets, is interpreted on the loop, which takes 2 ms at most: a thread costs 0.2 ms, and more
+    while others compute. `waiting`: larger bodies that may wait for the thread. `fix` says how to
+    send less.
     """
 
     max_bytes: int
