@@ -124,6 +124,8 @@ async def elected_admission(
         await install_webhook(api, both.namespace, both.service, rendering=rendering)
         await eventually(lambda: is_trusted(api))
         await eventually(both.has_leader)
+        # The API server refuses pods with groups while the Service leads to none of them.
+        await eventually(lambda: both.proxy.ready > 0)
         yield both
 
 
