@@ -53,12 +53,12 @@ LOOKS = 4
 
 @asynccontextmanager
 async def masters_and_tenant(
-    cluster: Cluster, api: Api, world: World, home: Path
+    cluster: Cluster, api: Api, world: World, home: Path, *flags: str
 ) -> AsyncIterator[tuple[ElectedMasters, Tenant]]:
     """Two masters that know the world's groups, and a tenant beside other users."""
     (home / "nodegroup.yaml").write_text(yaml.safe_dump(document(world)))
     async with (
-        elected_admission(cluster, api, home) as masters,
+        elected_admission(cluster, api, home, *flags) as masters,
         a_tenant(cluster, api) as tenant,
     ):
         try:

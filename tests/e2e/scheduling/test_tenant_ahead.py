@@ -24,7 +24,8 @@ from topo.sim.worlds.presets import World
 
 GPUS, GPUS_OF_POD = 16 * 8, 8
 AHEAD_SHARE = 0.25
-"""The default of `--ahead-share`: 32 of the 128 GPUs."""
+"""The default of `--ahead-share`: 32 of the 128 GPUs. Other tests have none, so it is stated."""
+OF_A_QUARTER = f"--ahead-share={AHEAD_SHARE}"
 LATE = {"late-eight": 8, "late-four": 4, "late-four-more": 4}
 """Late gangs of one pod each and of so many by its words: together all 16 nodes."""
 VICTIMS = tuple(f"victim-{number}" for number in range(5))
@@ -35,7 +36,7 @@ async def test_pods_that_state_the_whole_cluster_keep_no_more_ahead_than_the_bud
     cluster: Cluster, api: Api, world: World, tmp_path: Path
 ) -> None:
     """All gangs of the namespace share it, and jobs of others are bound beside what it keeps."""
-    async with masters_and_tenant(cluster, api, world, tmp_path) as (masters, tenant):
+    async with masters_and_tenant(cluster, api, world, tmp_path, OF_A_QUARTER) as (masters, tenant):
 
         async def has_stood(name: str) -> bool:
             must_live(masters)
@@ -58,7 +59,7 @@ async def test_a_pod_whose_scheduler_never_asks_keeps_the_node_of_its_group_alon
     cluster: Cluster, api: Api, world: World, tmp_path: Path
 ) -> None:
     """Its gang is the whole cluster by its words; jobs of the asking scheduler are bound."""
-    flags = ("--extender=on", "--extender-port=0", "--controllers=none")
+    flags = ("--extender=on", "--extender-port=0", "--controllers=none", OF_A_QUARTER)
     async with (
         gang_master(cluster, world, tmp_path, *flags) as running,
         a_tenant(cluster, api) as tenant,
