@@ -148,19 +148,27 @@ class Ledger:
                 self.rightful |= {(owner, node) for owner in owners}
 
     def flaws(self, cluster: SharedCluster, booked: Booked) -> Iterator[str]:
-        """Yield nodes whose GPUs are not used, held, free and closed together."""
+        """Yield nodes whose GPUs are not used, held, free and closed together.
+
+        A node of which a master cannot know yet is left out.
+        """
         there, used = {owner_of(pod): pod for pod in cluster.pods()}, cluster.used()
         counted: Counter[str] = Counter()
+        unseen = {
+            node
+            for node, touched_s in cluster.touched_s.items()
+            if cluster.clock() - touched_s < UNSEEN_S
+        }
         for owner, nodes in booked.items():
             pod = there.get(owner)
-            if owner.startswith("pod/") and pod is None:
+            if owner.startswith("pod/") and pod is None and not unseen.intersection(nodes):
                 yield f"{owner} is gone and has {dict(nodes)}"
             if pod is not None and takes(pod):
                 counted.update(nodes)
-                if {*nodes} != {node_of(pod)}:
+                if {*nodes} != {node_of(pod)} and node_of(pod) not in unseen:
                     yield f"{owner} is counted on {dict(nodes)} and runs on {node_of(pod)}"
         held = _held(there, booked)
-        for node in cluster.shape.homes:
+        for node in cluster.shape.homes.keys() - unseen:
             if counted[node] != used[node]:
                 yield f"{node}: {used[node]} GPUs are used and {counted[node]} counted"
             owners = held.get(node, {})

@@ -7,7 +7,15 @@ import pytest
 
 from tests.tenancy.cluster import SharedCluster, vendor
 from tests.tenancy.jobs import Document, UserJob, Wish, batch_job
-from tests.tenancy.judge import Ledger, first_delayed, flaws, lost_places, owner_of, standing
+from tests.tenancy.judge import (
+    UNSEEN_S,
+    Ledger,
+    first_delayed,
+    flaws,
+    lost_places,
+    owner_of,
+    standing,
+)
 
 KEY = ("jobs", "train")
 
@@ -87,6 +95,16 @@ def counted_wrongly(cluster: SharedCluster) -> Iterator[dict[str, dict[str, int]
 
 def test_counts_that_are_not_those_of_the_nodes_are_found(cluster: SharedCluster) -> None:
     run(cluster, "node-1", "node-2", "node-5", "node-6")
+    for wrong in counted_wrongly(cluster):
+        assert [*Ledger().flaws(cluster, wrong)], wrong
+
+
+def test_counts_of_nodes_that_no_master_can_know_yet_are_not_judged(cluster: SharedCluster) -> None:
+    run(cluster, "node-1", "node-2", "node-5", "node-6")
+    cluster.touched_s |= dict.fromkeys(("node-1", "node-2", "node-5", "node-6", "node-8"), 0.0)
+    for wrong in counted_wrongly(cluster):
+        assert not [*Ledger().flaws(cluster, wrong)], wrong
+    cluster.clock = lambda: UNSEEN_S
     for wrong in counted_wrongly(cluster):
         assert [*Ledger().flaws(cluster, wrong)], wrong
 
