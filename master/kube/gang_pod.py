@@ -174,7 +174,8 @@ class GangPod(ClusterPod):
     no groups, None where it may. `fixed` is the node that another gate controller chose, and then
     `wants` is None. `opened`: this program opened its gate and no other gate is left. `unplanned`:
     why its gate was opened without a plan; that holds for the whole gang, also under a later
-    leader. `unscheduled`: why its scheduler did not bind the opened pod at its last attempt.
+    leader. `is_tried`: its scheduler has tried to bind the opened pod, and did not; `unscheduled`:
+    why, at its last attempt.
     `claimed_gpus`: how many of its GPUs it has by claims of devices.
     `is_late`: some pods of its gang are made only once others run; `is_one_by_one`: each of them
     once the one before it does.
@@ -227,6 +228,7 @@ class GangPod(ClusterPod):
     other_gang: GangId | None = None
     opened: bool = False
     unplanned: str = ""
+    is_tried: bool = False
     unscheduled: str = ""
     may_preempt: bool = True
     priority_class: str = ""

@@ -33,6 +33,8 @@ SUCCEEDED = {"fieldSelector": f"status.phase={SUCCEEDED_PHASE}"}
 """The query for pods that have finished their work."""
 LINK_CHECK = "TopoLinkCheck"
 """The condition of a node that says whether links of it are suspected."""
+POD_SCHEDULED, SCHEDULING_GATED = "PodScheduled", "SchedulingGated"
+"""The condition of a pod by its scheduler, and its reason while the pod has a gate."""
 UNSCHEDULABLE = "Unschedulable"
 """The reason of a pod's condition `PodScheduled` if its scheduler cannot bind it."""
 
@@ -251,13 +253,20 @@ class ReportedCondition(TypedDict, total=False):
     lastTransitionTime: str | None
 
 
+def is_verdict(condition: ReportedCondition) -> bool:
+    """Return whether a condition is what a scheduler says of a pod that it tried, and not bound.
+
+    Schedulers differ in the reason: Volcano says `Schedulable` of a pod for which it evicts others.
+    The API server writes `SchedulingGated`, and nobody tries such a pod. The condition of a bound
+    pod has no reason.
+    """
+    reason = condition.get("reason")
+    return condition.get("type") == POD_SCHEDULED and bool(reason) and reason != SCHEDULING_GATED
+
+
 def _placed(conditions: list[ReportedCondition]) -> list[ReportedCondition]:
-    """Keep only the conditions of this product, and why a scheduler does not bind a pod."""
-    return [
-        each
-        for each in conditions
-        if each.get("reason") == UNSCHEDULABLE or each.get("type", "").endswith(_OURS)
-    ]
+    """Keep only the conditions of this product, and what a scheduler says of a pod."""
+    return [each for each in conditions if is_verdict(each) or each.get("type", "").endswith(_OURS)]
 
 
 @slim

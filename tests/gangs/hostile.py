@@ -7,7 +7,9 @@ from tests.gangs.jobs import Job, job
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster
 from topo.gangs.machine.claims import is_borne_out
+from topo.gangs.machine.events import Planned, Refused, WriteRefused
 from topo.gangs.machine.gang import Binding, GangId, Member, Note, PodUid, Selection
+from topo.gangs.machine.instructions import Instruction, LabelNodes, Place, Release, UnlabelNodes
 from topo.gangs.machine.invariants import invariants
 from topo.model.errors import require
 from topo.model.ids import NodeName
@@ -27,6 +29,23 @@ class WaryCluster(Cluster):
     """The small cluster, whose source of pods counts a note only where a fact bears it out."""
 
     __slots__ = ()
+
+    def write(self, instruction: Instruction) -> WriteRefused | None:
+        refused = super().write(instruction)
+        if isinstance(instruction, LabelNodes | UnlabelNodes | Release):
+            for uid in self.uids(instruction.id):  # what bears out a note may have come or gone
+                self._count(uid)
+        return refused
+
+    def place(self, asked: Place) -> Planned | Refused:
+        before = {*self.holds_of(asked.id)}
+        found = super().place(asked)
+        changed = before ^ {*self.holds_of(asked.id)}
+        for uid in self.uids(asked.id):
+            note = self.pods[uid].note
+            if note is not None and note.hold in changed:
+                self._count(uid)
+        return found
 
     def _count(self, uid: PodUid) -> None:
         member, gang_id = self.pods[uid], self.owner[uid]
@@ -150,7 +169,7 @@ class Tenant:
     def _note(self, gang_id: GangId) -> Note:
         """A note with a victim's words, with its own, or with none that exist."""
         known = [pod.note for pod in self.cluster.pods.values() if pod.note is not None]
-        holds = [*self.cluster.holds, *self.cluster.holds_of(gang_id) * 3, HoldId("hold-x")]
+        holds = [*self.cluster.holds, *[*self.cluster.holds_of(gang_id)] * 3, HoldId("hold-x")]
         made = Note(
             node=self.random.choice([self._node(), NodeName("gone")]),
             group=self.random.choice((0, 0, 1, 5)),

@@ -192,4 +192,4 @@ def _refuse(cluster: Cluster, uids: Sequence[PodUid]) -> None:
     """The schedulers write why they bind these pods nowhere."""
     for uid in uids:
         if not cluster.pods[uid].unscheduled:
-            cluster.change(uid, unscheduled="no node has enough")
+            cluster.change(uid, is_tried=True, unscheduled="no node has enough")

@@ -8,6 +8,7 @@ passes where nothing is under way.
 
 import pickle
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -88,7 +89,7 @@ class State:
 
     members: tuple[Member, ...]
     labels: tuple[tuple[NodeName, Selection], ...] = ()
-    holds: tuple[HoldId, ...] = ()
+    holds: tuple[tuple[HoldId, tuple[NodeName, ...]], ...] = ()
     made: int = 0
     version: int = 0
     foreign: NodeName | None = None
@@ -223,7 +224,7 @@ class Model:
                 elif isinstance(each, Check):
                     pending.append(self._check(state, each))
                 elif isinstance(each, Release):
-                    holds = tuple(hold for hold in state.holds if hold != each.hold)
+                    holds = tuple(held for held in state.holds if held[0] != each.hold)
                     state = replace(state, holds=holds)
                 elif not isinstance(each, ReportStatus):
                     sent.append(each)
@@ -245,7 +246,7 @@ class Model:
             members=state.members,
             preempts=self.setting.over,
             labelled=dict(state.labels),
-            holds=state.holds,
+            holds={hold: Counter(nodes) for hold, nodes in state.holds},
         )
         return Observed(gang)
 
@@ -257,8 +258,9 @@ class Model:
         if nodes is None or asked.request.mode is not PlacementMode.REQUIRED:
             return state, Refused(id=GANG, ask=asked.ask, text="no room", shortfall={})
         hold = HoldId(f"hold-{state.made}")
-        holds = tuple(each for each in state.holds if each not in asked.replaced)
-        state = replace(state, holds=(*holds, hold), made=state.made + 1)
+        holds = tuple(held for held in state.holds if held[0] not in asked.replaced)
+        held = (hold, (*nodes, *(node for _, node in asked.held)))
+        state = replace(state, holds=(*holds, held), made=state.made + 1)
         planned = Planned(
             id=GANG,
             ask=asked.ask,
@@ -276,7 +278,7 @@ class Model:
         """The same without the foreign pod; nothing is held."""
         nodes = self._planned(replace(state, foreign=None), (), ranks)
         state = replace(state, made=state.made + 1)
-        holds = tuple(each for each in state.holds if each not in asked.replaced)
+        holds = tuple(held for held in state.holds if held[0] not in asked.replaced)
         if nodes is None or (asked.mixed and len({self._dragonfly(n) for n in nodes}) > 1):
             return state, Refused(id=GANG, ask=asked.ask, text="no room", shortfall={})
         planned = Planned(

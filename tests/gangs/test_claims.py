@@ -97,16 +97,43 @@ def test_a_note_of_a_pod_without_a_place_is_withdrawn() -> None:
     assert not cluster.bookings.pods([stated])
 
 
+@pytest.mark.parametrize("is_withdrawn", [False, True])
+@pytest.mark.parametrize(("gated", "is_tried"), [(True, False), (False, False), (False, True)])
+def test_a_nomination_that_no_scheduler_wrote_goes_whatever_the_note_says(
+    *, gated: bool, is_tried: bool, is_withdrawn: bool
+) -> None:
+    """A late write nominated a pod without a place, and its owner wrote another note since."""
+    cluster = Cluster(dragonflies(1))
+    cluster.jobs[EVIL] = job("evil", 4)  # two pods are missing, so that nothing is planned
+    stated = cluster.create(
+        *(EVIL, 0),
+        gated=gated,
+        is_tried=is_tried,
+        nominated=NodeName("n1-1-1"),
+        note=note(withdrawn=is_withdrawn),
+    )
+    cluster.create(EVIL, 1)
+    leader = Leader.over(cluster)
+    given = [*leader.unsent, *leader.take(*leader.news())]
+    written = [each for each in given if isinstance(each, Nominate)]
+    is_of_scheduler = is_tried and is_withdrawn
+    assert [(each.pod.uid, each.node) for each in written] == (
+        [] if is_of_scheduler else [(stated, None)]
+    )
+
+
 def test_a_note_counts_by_a_hold_or_a_label_of_its_gang_alone() -> None:
     cluster = Cluster(dragonflies(1))
     cluster.submit(job("victim", 2))
     first, _ = cluster.members(VICTIM)
     gang = cluster.seen(VICTIM).gang
-    held = replace(gang, holds=(HoldId("h"),))
+    held = replace(gang, holds={HoldId("h"): {GONE: 1}})
     labelled = replace(gang, labelled={GONE: Selection("x")})
     assert "no hold x" in note_doubt(gang, first, note())
     assert not note_doubt(held, first, note(hold=HoldId("h")))
     assert note_doubt(held, first, note(hold=HoldId("h"), over=True)), "such a plan has no hold"
+    other = replace(gang, holds={HoldId("h"): {NodeName("n1"): 1}})
+    assert note_doubt(other, first, note(hold=HoldId("h"))), "it books another node"
     assert not note_doubt(labelled, first, note())
     assert not note_doubt(labelled, first, note(over=True))
     assert note_doubt(labelled, first, note(selection=Selection("y")))

@@ -15,6 +15,13 @@ from tests.gangs.test_random_life import (
 )
 
 STEPS = 120
+FOUND = (1_100_693, 100_407, 2_100_973, 2_103_067)
+"""Lives that broke a promise once, each for a reason of its own.
+
+An opened pod alone, too few for Volcano to start, kept the other pods of its gang from their
+places; a nomination of a dead leader stayed where the pod's owner wrote another note over its own;
+the same in a PodGroup; a hold kept a place that no pod of its gang had any more.
+"""
 
 
 class HostileLife(Life):
@@ -54,6 +61,7 @@ class HostileLife(Life):
         *range(8),
         *range(ELASTIC, ELASTIC + 4),
         *range(GROUPED, GROUPED + 8),
+        *FOUND,
         *(pytest.param(each, marks=pytest.mark.slow) for each in range(8, 200)),
     ],
 )

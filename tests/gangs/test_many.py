@@ -78,7 +78,9 @@ def test_a_gang_that_is_seen_while_it_is_written_has_no_write_made_anew(
     monkeypatch.setattr(write_order, "Nominate", counted)
     gangs.advance(0.0, planned)
     assert len(made) == PODS
-    gangs.advance(0.1, Observed(replace(gang, holds=(HoldId("h"),))))
+    gangs.advance(
+        0.1, Observed(replace(gang, holds={HoldId("h"): dict.fromkeys(planned.nodes, 1)}))
+    )
     assert len(made) == PODS
 
 

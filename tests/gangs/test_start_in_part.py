@@ -92,6 +92,28 @@ def test_without_it_whole_groups_of_enough_pods_start_and_the_others_follow_by_g
     assert not list(cluster.bookings)
 
 
+def test_pods_that_are_too_few_to_start_do_not_keep_the_others_from_their_places() -> None:
+    """Those that ran beside them are gone: Volcano binds none before it has enough of them."""
+    cluster, leader = led(4)
+    filled(cluster, 1)
+    cluster.submit(elastic(3, 2))
+    leader.settle()
+    assert sorted(cluster.bound(A)) == [0, 1]
+    cluster.starved = {host.name for host in cluster.capacity.hosts()}
+    for name in sorted(cluster.foreign):
+        cluster.leave(name)
+    leader.settle()
+    for uid in cluster.uids(A)[:2]:
+        cluster.delete(uid)
+    for rank in (0, 1):
+        cluster.create(A, rank)
+    assert [member.gated for member in cluster.members(A)] == [True, True, False]
+    cluster.starved.clear()
+    leader.settle()
+    assert sorted(cluster.bound(A)) == [0, 1, 2]
+    assert {len(homes) for homes in cluster.groups(A).values()} == {1}
+
+
 def test_with_less_room_than_that_none_starts_and_the_numbers_are_those_of_the_start() -> None:
     cluster, leader = led(4)
     filled(cluster, 1)

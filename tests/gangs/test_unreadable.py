@@ -234,7 +234,7 @@ def test_its_holds_are_given_back_and_gates_of_pods_that_wait_are_opened_alone()
         member("ended", gated=True, finished=True),
         member("left", node=node, terminating=True),
     )
-    aside = aside_with(waits, *others, choosers=(chooser,), holds=(HoldId("h"),))
+    aside = aside_with(waits, *others, choosers=(chooser,), holds={HoldId("h"): {}})
     released = {("hold", "h"): Release(BAD, HoldId("h"))}
     assert set_aside_writes(aside, opens=False) == released
     writes = set_aside_writes(aside, opens=True)

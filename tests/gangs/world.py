@@ -5,7 +5,7 @@ never happen there. The capacity and the holds are the real ones.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -199,10 +199,11 @@ class Cluster:
         ranks = range(job.request.pods) if job.is_late else ()
         return (expected_member(job.id, rank) for rank in ranks if rank not in there)
 
-    def holds_of(self, gang_id: GangId) -> tuple[HoldId, ...]:
-        """The holds of a gang that exist."""
-        living = {hold.id for hold in self.bookings}
-        return tuple(h for h, owner in self.holds.items() if owner == gang_id and h in living)
+    def holds_of(self, gang_id: GangId) -> dict[HoldId, Mapping[NodeName, int]]:
+        """The holds of a gang that exist, with their places."""
+        living = {hold.id: hold.places for hold in self.bookings}
+        mine = (hold for hold, owner in self.holds.items() if owner == gang_id)
+        return {hold: living[hold] for hold in mine if hold in living}
 
     def with_remains(self) -> set[GangId]:
         """Return the gangs for which nodes are labelled or holds were made."""
@@ -210,7 +211,8 @@ class Cluster:
 
     def left(self, gang_id: GangId) -> Vanished:
         """What is left of a gang that is gone."""
-        return Vanished(gang_id, tuple(self.labels.get(gang_id, {})), self.holds_of(gang_id))
+        labelled = tuple(self.labels.get(gang_id, {}))
+        return Vanished(gang_id, labelled, tuple(self.holds_of(gang_id)))
 
     def groups(self, gang_id: GangId) -> dict[int, set[tuple[str, ...]]]:
         """The dragonflies in which each group of a gang runs."""

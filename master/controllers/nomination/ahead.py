@@ -4,7 +4,7 @@
 would keep, and for whom their holds are.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -14,7 +14,7 @@ from master.controllers.nomination.gangs.context import Lacking
 from master.kube.gang_pod import GangPod
 from topo.gangs.annotation_keys import is_workload
 from topo.gangs.hold_claims import gang_of_hold
-from topo.gangs.machine.gang import Gang, GangId, Member
+from topo.gangs.machine.gang import Gang, GangId, HeldPlaces, Member
 from topo.model.limits import GANG_KEYS, MAX_PODS_AHEAD
 from topo.placement.booking.ahead import AheadRequest, KeptAhead
 from topo.placement.booking.holds import Hold, HoldId
@@ -22,8 +22,6 @@ from topo.placement.booking.holds import Hold, HoldId
 LOOKED_AT = 64
 """Gangs that wait for the budget of their namespace and are looked at again in one second, the
 oldest first; one that is granted makes way for others."""
-LOST_S = 5.0
-"""How long the place of a deleted pod is kept for the next one of its rank."""
 GANG = "gang"
 
 
@@ -37,7 +35,7 @@ class GangsAhead:
     budget: AheadBudget
     pods_of: Callable[[GangId], Sequence[GangPod]]
     any_pod: Callable[[GangId], GangPod | None]
-    holds_of: Callable[[GangId], tuple[HoldId, ...]]
+    holds_of: Callable[[GangId], HeldPlaces]
     _beyond: dict[GangId, tuple[float, AheadRequest, tuple[str, ...], str]] = field(
         default_factory=dict
     )
@@ -48,8 +46,6 @@ class GangsAhead:
     """How many pods gangs lack that wait for their turn, by gang with its namespace."""
     _claims: dict[GangId, KeptAhead] = field(default_factory=dict)
     """What gangs that have begun may keep."""
-    _abandoned_s: dict[GangId, float] = field(default_factory=dict)
-    """Since when gangs are seen that keep places of deleted pods."""
 
     def __post_init__(self) -> None:
         self.budget.readers[GANG_KEYS] = self
@@ -189,32 +185,6 @@ class GangsAhead:
                 budgets[asked.namespace] = self.budget.of(asked.namespace)
             if not budgets[asked.namespace].excess_of_any(asked, types):
                 yield gang_id
-
-    def abandoned(self, known: Mapping[GangId, Gang]) -> Iterator[tuple[GangId, HoldId]]:
-        """Yield the holds of gangs that wait for no further pods, and keep places of deleted ones.
-
-        All pods that such a gang has book for themselves. A pod that its controller makes again
-        comes within moments, so that its place is kept for `LOST_S`. O(what is shown).
-        """
-        now_s, found = self.budget.state.clock(), dict[GangId, float]()
-        for each in (kept for row in self.budget.shown() for kept in row.keepers):
-            gang = known.get(GangId(each.id)) if each.kind == GANG else None
-            if gang is None or not _is_open(gang):
-                continue
-            since_s = found[gang.id] = self._abandoned_s.get(gang.id, now_s)
-            if now_s - since_s >= LOST_S and not self.waiting(self._keeper(gang)).pods:
-                yield from ((gang.id, hold) for hold in each.holds)
-        self._abandoned_s = found
-
-    @staticmethod
-    def _keeper(gang: Gang) -> Keeper:
-        return Keeper(id=gang.id, kind=GANG, namespace=gang.namespace, name=gang.name)
-
-
-def _is_open(gang: Gang) -> bool:
-    """Return whether every pod of the gang has passed our gate, and none is waited for."""
-    waiting = (*gang.members, *gang.choosers)
-    return not any(member.gated or member.is_expected for member in waiting if member.live)
 
 
 def workload_of(pod: GangPod) -> str:

@@ -195,9 +195,6 @@ class Nomination:
         self.metrics.pods_slipped.inc(self.status.bypassed_webhook.report(self.now()))
         self.changes.mark_waiting_for_queues()
         self.changes.mark_unsettled(self.clock())
-        for gang_id, hold in tuple(self.changes.ahead.abandoned(self.reader.known)):
-            self.answers.release(hold)
-            self.changes.mark(gang_id)
         self.status.native.report()
         self.status.writer.flush(self.now())
 
@@ -276,7 +273,7 @@ class Nomination:
             part.forget(gang_id)
         self.changes.queues.release(gang_id)
         labelled = self.changes.index.superfluous_labels(gang_id)
-        return Vanished(gang_id, labelled, self.answers.holds_of(gang_id))
+        return Vanished(gang_id, labelled, tuple(self.answers.holds_of(gang_id)))
 
     # What is to be done
 

@@ -19,7 +19,7 @@ from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.hold_claims import gang_key, gang_of_hold
 from topo.gangs.machine.events import Checked, Planned, Refused
-from topo.gangs.machine.gang import Gang, GangId, Member
+from topo.gangs.machine.gang import Gang, GangId, HeldPlaces, Member
 from topo.gangs.machine.instructions import Check, Occupied, Place
 from topo.model.ids import Kind, NodeName
 from topo.model.words import counted, listed
@@ -54,7 +54,7 @@ class PlacementAnswers:
     ) -> None:
         self._state, self._reservations, self._links = state, reservations, links
         self._hold_s = min(HOLD_S, max_hold_s)
-        self._holds: dict[GangId, tuple[HoldId, ...]] = {}
+        self._holds: dict[GangId, HeldPlaces] = {}
         self._holds_version = -1
         """The version of the bookings of which `_holds` is."""
         self.occupied: OccupiedBy = _nowhere
@@ -77,17 +77,19 @@ class PlacementAnswers:
         """Return the gangs for which holds were made."""
         return tuple(self._by_gang())
 
-    def holds_of(self, gang_id: GangId) -> tuple[HoldId, ...]:
+    def holds_of(self, gang_id: GangId) -> HeldPlaces:
         """Return the holds that were made for a gang; O(holds) after a change, else O(1)."""
-        return self._by_gang().get(gang_id, ())
+        return self._by_gang().get(gang_id, {})
 
-    def _by_gang(self) -> dict[GangId, tuple[HoldId, ...]]:
+    def _by_gang(self) -> dict[GangId, HeldPlaces]:
         if self._holds_version != self._state.version:
-            found: dict[GangId, tuple[HoldId, ...]] = {}
+            found: dict[GangId, dict[HoldId, Mapping[NodeName, int]]] = {}
             for hold in self._state.holds():
                 if (gang := gang_of_hold(hold)) is not None:
-                    found[gang] = (*found.get(gang, ()), hold.id)
-            self._holds, self._holds_version = found, self._state.version
+                    # A hold books the same places to its end.
+                    known = self._holds.get(gang, {}).get(hold.id)
+                    found.setdefault(gang, {})[hold.id] = hold.places if known is None else known
+            self._holds, self._holds_version = {**found}, self._state.version
         return self._holds
 
     def place(

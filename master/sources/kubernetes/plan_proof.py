@@ -3,15 +3,13 @@
 An opened pod takes the GPUs of its place before it is bound, as its note says: a scheduler clears
 the nomination when an attempt fails, and the plan stays. Whoever may create pods can write a note,
 and a pod that no scheduler binds would take a node for ever. So a note counts here as it does for
-the machine (`topo.gangs.machine.claims`): by the gang's label on the node, which only masters
-write, or by a hold that was made for the pod's gang; and by a hold only on a node that it books,
-since one gang with a hold could else take any node of the cluster. Else the pod takes the node that
-it is nominated to, which only schedulers and masters write.
+the machine (`topo.gangs.machine.claims`): by the gang's label on the node, or by a hold that was
+made for the pod's gang and books that node. Else the pod takes the node that it is nominated to,
+which only schedulers and masters write.
 
 Cost: O(1) for a pod on a node with the label, else O(nodes of the hold).
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from master.booking.state import BookingState
@@ -21,9 +19,8 @@ from master.kube.store import Store
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.hold_claims import gang_of_hold
 from topo.gangs.machine.claims import is_borne_out
-from topo.gangs.machine.gang import GangId, Note, Selection
-from topo.model.ids import NodeName
-from topo.placement.booking.holds import Hold, HoldId
+from topo.gangs.machine.gang import GangId, HeldPlaces, Note, Selection
+from topo.placement.booking.holds import Hold
 
 
 class PlanProof:
@@ -46,20 +43,16 @@ class PlanProof:
         node = self._nodes.objects.get(("", note.node))
         labels = node.metadata.labels if node is not None else {}
         labelled = {note.node: Selection(labels.get(f"{self._prefix}{gang_id}", ""))}
-        return is_borne_out(note, (), labelled) or is_borne_out(
+        return is_borne_out(note, {}, labelled) or is_borne_out(
             note, self._holds(gang_id, note), labelled
         )
 
-    def _holds(self, gang_id: GangId, note: Note) -> tuple[HoldId, ...]:
-        """Return the hold of a note if it was made for the pod's gang and books that node."""
+    def _holds(self, gang_id: GangId, note: Note) -> HeldPlaces:
+        """Return the hold of a note, with its places, if it was made for the pod's gang."""
         hold = self._state.find_hold(note.hold)
         if not isinstance(hold, Hold) or gang_of_hold(hold) != gang_id:
-            return ()
-        return (note.hold,) if note.node in _nodes_of(hold) else ()
-
-
-def _nodes_of(hold: Hold) -> Iterator[NodeName]:
-    return (node for group in hold.groups for node, _ in group.pods)
+            return {}
+        return {hold.id: hold.places}
 
 
 def booked_note(pod: ClusterPod) -> Note | None:

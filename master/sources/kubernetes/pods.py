@@ -18,6 +18,7 @@ from master.kube.objects import (
     OwnerReference,
     PodObject,
     ReportedCondition,
+    is_verdict,
 )
 from master.kube.schema.timestamps import unix_s
 from master.sources.kubernetes.pod_gangs import PodGang, kind_of_pod, pod_gang, rank_of_pod
@@ -239,6 +240,8 @@ class PodParser:
         rank, has_rank = rank_of_pod(found, stamp, kind, keys)
         chooses = not common["gpus"] and isinstance(stamp, Stamp) and bool(stamp.own_domains)
         fixed = spec.node_selector.get(HOSTNAME) if not chooses else None
+        is_opened = not common["gated"] and common["node"] is None
+        is_tried = is_opened and any(map(is_verdict, found.status.conditions))
         return GangPod(
             **common,
             **self._standing(found, common, gang, place[1]),
@@ -274,9 +277,8 @@ class PodParser:
             reported=_reported(found.status.conditions, keys.condition)
             if found.status.conditions
             else None,
-            unscheduled=""
-            if common["gated"] or common["node"] is not None
-            else _unscheduled(found.status.conditions),
+            is_tried=is_tried,
+            unscheduled=_unscheduled(found.status.conditions) if is_tried else "",
         )
 
     def _standing(

@@ -168,7 +168,7 @@ def gang_context(*groups: PodGroupObject, **more: Any) -> GangContext:
         "missing_quota": lambda _: None,
         "kind_of_tier": lambda _: None,
         "labelled": lambda _: {},
-        "holds": lambda _: (),
+        "holds": lambda _: {},
         "devices": lambda _: (),
         "volume_nodes": lambda _: (),
         "missing_volume": lambda _: "",

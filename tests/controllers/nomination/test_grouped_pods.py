@@ -162,6 +162,27 @@ def test_a_pod_that_would_fit_gives_no_reason_for_its_node(message: str, told: s
     found = grouped(0, gates=(), status={"conditions": [condition]})
     assert isinstance(found, GangPod)
     assert found.unscheduled == told
+    assert found.is_tried
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_tried"),
+    [
+        (None, False),
+        ({"status": "False", "reason": "SchedulingGated"}, False),
+        ({"status": "False", "reason": "Unschedulable", "message": "0/8"}, True),
+        # Of a pod for which it evicts others, Volcano says that it has a node.
+        ({"status": "False", "reason": "Schedulable", "message": "can be assigned to n1"}, True),
+        ({"status": "True"}, False),
+    ],
+)
+def test_a_scheduler_has_tried_a_pod_once_it_has_said_so(
+    *, condition: dict[str, str] | None, is_tried: bool
+) -> None:
+    conditions = [] if condition is None else [{"type": "PodScheduled", **condition}]
+    found = grouped(0, gates=(), status={"conditions": conditions})
+    assert isinstance(found, GangPod)
+    assert found.is_tried is is_tried
 
 
 _COMPOSITE = TypeAdapter(CompositeGroupObject)

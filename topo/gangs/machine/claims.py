@@ -5,8 +5,9 @@ continues a plan, counts only where the machine can have written it:
 
 - It names the group of the pod's rank.
 - A pod that is bound to the node of its note has what the note says.
-- Else its hold is one that was made for this gang, or its node bears the label of the gang with the
-  value of the note. Holds and node labels only masters write.
+- Else its hold is one that was made for this gang and books its node, or its node bears the label
+  of the gang with the value of the note. Holds and node labels only masters write. One hold on a
+  node bears out no note of another node: a gang could else take any node of the cluster.
 - A note over pods of lower priority has no hold: it counts once its node bears the label.
 - A note that was withdrawn takes nothing, so that nothing has to bear it out.
 
@@ -20,17 +21,16 @@ or may run at any moment is there, whatever came later.
 
 Cost: O(members).
 
-Example: a gang of two pods with the hold h1 and the label h1 on n1.
+Example: a gang of two pods with the hold h1 of n1 and n2, and the label h1 on n1.
     p0, rank 0, note (n1, group 0, h1, selection h1)     counts
     p1, rank 1, note (n2, group 0, h7, selection h7)     h7 is no hold of the gang: ignored
     p2, rank 1, bound; p1 waits                          p1 is surplus
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from topo.gangs.machine.gang import Gang, Member, Note, PodUid, Selection
+from topo.gangs.machine.gang import Gang, HeldPlaces, Member, Note, PodUid, Selection
 from topo.model.ids import NodeName
-from topo.placement.booking.holds import HoldId
 
 
 def doubtful_notes(gang: Gang) -> dict[PodUid, str]:
@@ -51,16 +51,19 @@ def note_doubt(gang: Gang, member: Member, note: Note) -> str:
     if is_borne_out(note, gang.holds, gang.labelled):
         return ""
     return (
-        f"its gang has no hold {note.hold}, and node {note.node} has no label of the gang with"
-        f" the value {note.selection}"
+        f"its gang has no hold {note.hold} of node {note.node}, and the node has no label of the"
+        f" gang with the value {note.selection}"
     )
 
 
-def is_borne_out(
-    note: Note, holds: Collection[HoldId], labelled: Mapping[NodeName, Selection]
-) -> bool:
+def is_borne_out(note: Note, holds: HeldPlaces, labelled: Mapping[NodeName, Selection]) -> bool:
     """Return whether a hold or a node label of the gang, which only masters write, bears it out."""
-    return labelled.get(note.node) == note.selection or (not note.over and note.hold in holds)
+    return labelled.get(note.node) == note.selection or is_held(note, holds)
+
+
+def is_held(note: Note, holds: HeldPlaces) -> bool:
+    """Return whether a hold books the place of a note; never one over pods of lower priority."""
+    return not note.over and note.node in holds.get(note.hold, ())
 
 
 def surplus_pods(members: Iterable[Member], pods: int) -> frozenset[PodUid]:

@@ -30,6 +30,8 @@ Unique for each plan of a gang: a label that an earlier plan writes late selects
 none.
 """
 
+HeldPlaces = Mapping[HoldId, Mapping[NodeName, int]]
+"""For how many pods each hold books GPUs of each node."""
 
 _MOST_SHARED_CHARS = 1024
 _OF_GROUPS = UUID("3c0f6c1e-6f0d-4f43-9d5b-6a0f6f1b7c52")
@@ -133,11 +135,12 @@ class Member:
 
     `gated`: our gate is on; `other_gates`: a gate of another controller is on. `fixed` is the node
     that another gate controller chose. `node` is the bound node, `nominated` the nominated node,
-    `selection` the value of the gang's label that the pod selects, empty for none. `unscheduled` is
-    why its scheduler did not bind the opened pod at its last attempt. `succeeded`: the pod has
-    finished its work and its rank need not be started again. `is_expected`: there is no such pod
-    yet; its controller makes it once others run, and its place is kept for it until then.
-    `lacks_cost`: its controller deletes pods by a cost that this one does not state.
+    `selection` the value of the gang's label that the pod selects, empty for none. `is_tried`: its
+    scheduler has tried to bind the opened pod, and did not; `unscheduled` is why, at its last
+    attempt. `succeeded`: the pod has finished its work and its rank need not be started again.
+    `is_expected`: there is no such pod yet; its controller makes it once others run, and its place
+    is kept for it until then. `lacks_cost`: its controller deletes pods by a cost that this one
+    does not state.
 
     Three facts are derived from these, once, because each step reads them many times. `live`: the
     pod runs or will run. `waits`: it is live and not bound. `opened`: it waits and our gate is off,
@@ -155,6 +158,7 @@ class Member:
     nominated: NodeName | None = None
     note: Note | None = None
     selection: Selection = Selection("")
+    is_tried: bool = False
     unscheduled: str = ""
     terminating: bool = False
     finished: bool = False
@@ -206,7 +210,8 @@ class Gang:
     `is_of_kueue`: Kueue admits its job. `is_elastic`: its pods may come and go while others run.
     `choosers` are pods without GPUs and ranks by whose node their controller chooses the domain of
     the others.
-    `labelled` are the nodes with the gang's label, `holds` the holds made for it that exist.
+    `labelled` are the nodes with the gang's label, `holds` the holds made for it that exist, each
+    with the places that it books.
     `booked` are holds of others that its pods take over with their places: those of a request for
     capacity that they consume.
     """
@@ -235,7 +240,7 @@ class Gang:
     is_of_kueue: bool = False
     is_elastic: bool = False
     labelled: Mapping[NodeName, Selection]
-    holds: tuple[HoldId, ...] = ()
+    holds: HeldPlaces = field(default_factory=dict)
     booked: tuple[HoldId, ...] = ()
 
     def bypassed_webhook(self) -> frozenset[PodUid]:

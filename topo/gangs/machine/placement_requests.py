@@ -93,14 +93,19 @@ def placement_need(record: Record) -> Need:
 
 
 def _is_starting(record: Record) -> bool:
-    """Whether opened pods of a gang that starts in part have places and are not bound yet.
+    """Whether opened pods of a gang that starts in part have places, and are enough to start it.
 
     Its scheduler binds as many of them as it needs to start, whichever they are, so that no others
-    are opened beside them.
+    are opened beside them. Fewer than it needs, as where pods that ran beside them are gone, it
+    never binds: then the others are placed, too.
     """
-    if not record.gang.starts_in_part:
+    gang = record.gang
+    if not gang.starts_in_part:
         return False
-    return any(member.opened for member, _ in record.waiting_pods())
+    opened = sum(member.opened for member, _ in record.waiting_pods())
+    running = sum(member.live and member.node is not None for member in gang.members)
+    needed = gang.at_least if gang.binding.is_together else 1
+    return opened > 0 and opened + running >= needed
 
 
 def _first_need(record: Record) -> PlacementNeed | None:

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from topo.gangs.machine.claims import note_doubt, surplus_pods
+from topo.gangs.machine.claims import is_held, note_doubt, surplus_pods
 from topo.gangs.machine.events import Checked, Vanished
 from topo.gangs.machine.gang import Binding, Gang, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import Instruction, Place
@@ -131,12 +131,6 @@ class Record:
         """Whether a pod is bound."""
         return any(member.live and member.node is not None for member in self.gang.members)
 
-    @property
-    def lost_room(self) -> bool:
-        """Whether other nodes for its opened pods were refused."""
-        refused = self.no_room.requests if self.no_room is not None else ()
-        return any(purpose in {Purpose.MOVE, Purpose.WHOLE} for purpose, _ in refused)
-
     def is_running_on(self, nodes: Container[NodeName]) -> bool:
         """Whether a pod is bound to one of these nodes; O(members)."""
         return any(m.live and m.node is not None and m.node in nodes for m in self.gang.members)
@@ -164,9 +158,16 @@ class Record:
         return member.nominated == note.node or not self.has_stale_nomination(member)
 
     def has_stale_nomination(self, member: Member) -> bool:
-        """Whether a pod is nominated to a node that its selector excludes."""
-        if member.nominated is None or not member.selection:
+        """Whether a pod is nominated to a node where its scheduler does not mean to bind it.
+
+        Its selector excludes the node; or it selects nothing, and its scheduler has not tried it
+        yet, so that a master nominated it. Its note does not count here: whoever owns the pod can
+        write another one.
+        """
+        if member.nominated is None:
             return False
+        if not member.selection:
+            return not member.is_tried
         return self.gang.labelled.get(member.nominated) != member.selection
 
     def nominated_node(self, note: Note) -> NodeName | None:
@@ -364,7 +365,7 @@ def _drop_unheld(record: Record) -> Record:
     unheld = {
         member.uid
         for member, note in record.waiting_pods()
-        if member.gated and not note.over and note.hold not in record.gang.holds
+        if member.gated and not note.over and not is_held(note, record.gang.holds)
     }
     if not unheld:
         return record
@@ -390,7 +391,7 @@ def _is_complete(record: Record) -> bool:
         is_covered(record)
         and len(ranks) == record.gang.request.pods == max(ranks) + 1
         and len(holds) == 1
-        and (record.over or holds <= set(record.gang.holds))
+        and (record.over or all(is_held(note, record.gang.holds) for note in record.plan.values()))
     )
 
 

@@ -43,6 +43,7 @@ Example: a gang of two pods on nodes n0 and n1; the writes after each observatio
     p0 and p1 bound       → Release of the hold, if it has not ended by itself
 """
 
+from collections import Counter
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, replace
 
@@ -139,18 +140,23 @@ def can_open(record: Record, progress: Progress) -> bool:
 def _pods_on_holds(record: Record, progress: Progress) -> list[tuple[Member, Note]]:
     """Return the planned pods that need their holds; O(members).
 
-    A place of a hold is given up if it was refused, or if its pod was created again without a gate.
-    Then opened pods no longer need the hold: they book their own nodes, and the hold would also
-    keep the node that was given up.
+    Where a place was given up, because it was refused, or because its pod is gone or was made again
+    without a gate, opened pods no longer need the hold: they book their own nodes, and the hold
+    would also keep that place.
     """
-    planned = record.plan.keys() | record.gang.bypassed_webhook()
-    is_given_up = record.lost_room or any(
-        member.opened and not member.selection and member.uid not in planned
-        for member in record.gang.members
-    )
-    if not is_given_up:
+    if not _keeps_more(record):
         return progress.waiting
     return [(m, note) for m, note in progress.waiting if m.gated or m.uid in progress.unseated]
+
+
+def _keeps_more(record: Record) -> bool:
+    """Whether a hold of the gang books more places than its planned pods have; O(places)."""
+    planned = Counter((note.hold, note.node) for note in record.plan.values())
+    return any(
+        pods > planned[hold, node]
+        for hold, places in record.gang.holds.items()
+        for node, pods in places.items()
+    )
 
 
 def _planned_pod_writes(

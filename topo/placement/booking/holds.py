@@ -7,6 +7,7 @@ The reasons to refuse a hold: a limit, a key used for another request, no room a
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -68,6 +69,15 @@ class Hold:
     def is_expired(self, now_s: float) -> bool:
         """Return whether the deadline has passed; never for a committed hold."""
         return self.deadline_s is not None and self.deadline_s <= now_s
+
+    @property
+    def places(self) -> Counter[NodeName]:
+        """For how many pods the hold books GPUs, by node; O(its nodes)."""
+        found = Counter[NodeName]()
+        for group in self.groups:
+            for node, pods in group.pods:
+                found[node] += pods
+        return found
 
     @property
     def gpus(self) -> dict[NodeName, int]:

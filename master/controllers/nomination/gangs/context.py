@@ -15,10 +15,9 @@ from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import PodGroupObject
 from master.kube.schema.affinity import NodeSelector
 from topo.gangs.annotation_keys import AnnotationKeys
-from topo.gangs.machine.gang import Gang, GangId, Selection
+from topo.gangs.machine.gang import Gang, GangId, HeldPlaces, Selection
 from topo.model.ids import Kind, NodeName
 from topo.model.pod_requests import Amounts
-from topo.placement.booking.holds import HoldId
 
 
 class Lacking(NamedTuple):
@@ -54,7 +53,7 @@ class GangContext:
     tier_of_kind: Callable[[Kind], int | None]
     kind_of_label: Callable[[str], Kind | None]
     labelled: Callable[[GangId], Mapping[NodeName, Selection]]
-    holds: Callable[[GangId], tuple[HoldId, ...]]
+    holds: Callable[[GangId], HeldPlaces]
     devices: Callable[[GangPod], Amounts]
     volume_nodes: Callable[[GangPod], tuple[NodeSelector | LabelIn, ...]]
     missing_volume: Callable[[GangPod], str]

@@ -67,6 +67,7 @@ def member_of(pod: GangPod) -> Member:
         nominated=pod.nominated,
         note=pod.note,
         selection=pod.selection,
+        is_tried=pod.is_tried,
         unscheduled=pod.unscheduled,
         terminating=pod.terminating,
         finished=pod.finished,
