@@ -11,7 +11,6 @@ from master.authentication.port_tokens import PortTokens
 from master.availability import Availability
 from master.booking.ahead import AheadBudget
 from master.booking.booking_log import BookingLog
-from master.booking.executors import SharedExecutor, SingleThreadExecutor
 from master.booking.placements import Placements
 from master.cluster import Cluster
 from master.controllers.table import Controllers
@@ -39,6 +38,7 @@ from master.tree.past import Past
 from master.tree.topology_document import TopologyView
 from master.wiring.check import WiringCheck
 from topo.discovery.sources import Readiness
+from topo.kit.executors import SharedExecutor, SingleThreadExecutor
 from topo.kit.serving.body_reader import BodyReader
 from topo.kit.serving.connections import Connections
 from topo.model.forest import Forest

@@ -10,8 +10,8 @@ from typing import Literal
 
 from aiohttp import web
 
-from master.booking.executors import QueueFullError
 from master.service import SERVICE, Service
+from topo.kit.executors import QueueFullError
 from topo.kit.serving.problem import problem
 from topo.model.forest import Forest
 from topo.model.nearest import did_you_mean

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from master.booking.executors import SingleThreadExecutor
+from topo.kit.executors import SingleThreadExecutor
 from topo.placement.advice.explain import explain
 from topo.placement.advice.refusal_reasons import reasons
 from topo.placement.advice.suggestion import Suggestion, SuggestionKind

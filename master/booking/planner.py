@@ -7,8 +7,8 @@ from functools import partial
 from typing import TypeVar
 
 from master.booking.advice import UNASKED, Advice, Adviser, advice_on
-from master.booking.executors import LoopQueue, SingleThreadExecutor
 from master.booking.state import BookingState
+from topo.kit.executors import LoopQueue, SingleThreadExecutor
 from topo.model.errors import BadInputError, Refusal
 from topo.model.rest.placements import RoomDocument
 from topo.placement.advice.explain import explain

@@ -1,9 +1,9 @@
 """The limits of the API port."""
 
-from master.booking.executors import SharedExecutor, SingleThreadExecutor
 from master.metrics import ServiceMetrics
 from master.service import ApiLimits
 from master.streams import Streams
+from topo.kit.executors import SharedExecutor, SingleThreadExecutor
 from topo.kit.serving.body_reader import BodyLimits, BodyReader
 from topo.kit.serving.connections import Connections
 

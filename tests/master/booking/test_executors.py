@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from master.booking.executors import LoopQueue, QueueFullError, SingleThreadExecutor
 from tests.master.placing import config, placing
+from topo.kit.executors import LoopQueue, QueueFullError, SingleThreadExecutor
 from topo.model.ids import NodeName
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import PlacementMode, Request
@@ -76,6 +76,28 @@ async def test_one_job_at_a_time_begins_when_its_turn_has_come() -> None:
     with pytest.raises(ValueError, match="no"):
         await executor.run(lambda: lambda: int("no"))
     assert await executor.run(lambda: lambda: 7) == 7, "a job that failed leaves no trace"
+
+
+async def test_the_next_job_waits_for_the_thread_of_a_caller_that_left() -> None:
+    executor, begun, let_go = SingleThreadExecutor(), asyncio.Event(), threading.Event()
+    loop, seen = asyncio.get_running_loop(), list[str]()
+
+    def work(name: str) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        let_go.wait()
+        seen.append(name)
+
+    first = asyncio.create_task(executor.run(lambda: partial(work, "first")))
+    await begun.wait()
+    first.cancel()
+    second = asyncio.create_task(executor.run(lambda: partial(seen.append, "second")))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not second.done()
+    let_go.set()
+    await second
+    assert seen == ["first", "second"]
+    assert first.cancelled()
 
 
 async def test_one_too_many_is_told_to_come_back(tmp_path: Path) -> None:

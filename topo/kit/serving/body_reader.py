@@ -21,13 +21,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from aiohttp import web
 
+from topo.kit.executors import QueueFullError, SingleThreadExecutor
 from topo.kit.serving.bodies import Bodies
 from topo.kit.serving.body import TooLargeError, body_bytes
-from topo.kit.threads import uninterrupted
 from topo.model.errors import Refusal
 
 COUNTED_BYTES = 256 << 10
@@ -68,7 +69,7 @@ class BodyReader:
     def __init__(self, limits: BodyLimits, budget_bytes: int | None = None) -> None:
         self.limits = limits
         self.bodies = Bodies(budget_bytes) if budget_bytes is not None else None
-        self._thread, self._waiting = asyncio.Lock(), 0
+        self._executor = SingleThreadExecutor(limits.waiting)
 
     @asynccontextmanager
     async def read(self, request: web.Request) -> AsyncIterator[bytes]:
@@ -99,17 +100,12 @@ class BodyReader:
         if self.is_small(content):
             return interpret(content)
         await self._bound(content)
-        if self._waiting >= self.limits.waiting:
+        try:
+            return await self._executor.run(lambda: partial(interpret, content))
+        except QueueFullError:
             what = f"{self.limits.waiting} large bodies wait to be read already"
             headers = {"Retry-After": str(RETRY_S)}
-            raise web.HTTPServiceUnavailable(text=what, headers=headers)
-        self._waiting += 1
-        try:
-            async with self._thread:
-                # A thread goes on when its caller is cancelled: the next body waits for it.
-                return await uninterrupted(asyncio.to_thread(interpret, content))
-        finally:
-            self._waiting -= 1
+            raise web.HTTPServiceUnavailable(text=what, headers=headers) from None
 
     def is_small(self, content: bytes) -> bool:
         """Return whether a body is interpreted on the loop; O(`inline_bytes`)."""

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from topo.kit.threads import uninterrupted
+
 LOOP_QUEUE = 256
 """Callers that may wait for the loop: of the dearest, 7 ms each at 10,000 nodes, about two seconds.
 """
@@ -72,15 +74,16 @@ class SingleThreadExecutor:
     async def run(self, prepare: Callable[[], Callable[[], R]]) -> R:
         """Run the job that `prepare` makes, in the thread, and return its result.
 
-        `prepare` is called on the loop once the thread is free. Raises `QueueFullError` if too many
-        wait, and what the two raise.
+        `prepare` is called on the loop once the thread is free. A thread goes on when its caller is
+        cancelled, so that the next job waits for it all the same. Raises `QueueFullError` if too
+        many wait, and what the two raise.
         """
         if self.full:
             raise QueueFullError
         self._waiting += 1
         try:
             async with self._lock:
-                return await asyncio.to_thread(prepare())
+                return await uninterrupted(asyncio.to_thread(prepare()))
         finally:
             self._waiting -= 1
 
