@@ -82,6 +82,13 @@ def test_groups_that_can_be_whole_are_let_go_though_one_has_no_room_beside_its_p
     assert sorted(cluster.bound(A)) == [0, 2, 3]
     assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
     assert reason(leader) is GangState.HALF_BOUND
+    said = len(leader.said)
+    for name in ("g", "h"):  # room comes and goes elsewhere: it is looked for in vain
+        cluster.intrude(name, NodeName("n1-3-1"))
+        leader.settle()
+        cluster.leave(name)
+        leader.settle()
+    assert not leader.said[said:], "what stays as it is is not told again"
     cluster.leave("f")
     leader.settle()
     assert reason(leader) is GangState.BOUND

@@ -81,7 +81,7 @@ from topo.gangs.machine.registry.planned_nodes import PlannedNodes
 from topo.gangs.machine.registry.questions import Questions
 from topo.gangs.machine.registry.unplanned_gangs import UnplannedGangs
 from topo.gangs.machine.settings import BY_DEFAULT, GangSettings
-from topo.gangs.machine.status import state_of, status_of, with_report
+from topo.gangs.machine.status import is_undecided, state_of, status_of, with_report
 from topo.gangs.machine.unbound_pods import follow_unbound_pods
 from topo.gangs.machine.write_order import next_writes, progress_of
 from topo.gangs.status import GangStatus
@@ -411,8 +411,11 @@ class Gangs:
     def _reporting(self, record: Record, need: Need) -> tuple[Record, Instructions]:
         """Return the record with its state marked as reported, and the report if it has changed.
 
-        A gang that may be next in this step is reported after it (`_report_rest`).
+        A gang that may be next in this step is reported after it (`_report_rest`), and one that is
+        undecided once it is decided.
         """
+        if is_undecided(record, need):
+            return record, ()
         found = state_of(record, self._queue, need)
         if found[0] is GangState.IN_LINE:
             self._unreported[record.gang.id] = None

@@ -15,8 +15,9 @@ UNGROUPED = "`topo doctor` says what to do; gpu-group-wait of a job lets it run 
 
 def status_of(record: Record, queue: PendingQueue, ahead: int | None) -> GangStatus:
     """Return the status of the gang now; `ahead`: of how many it is behind there. O(members)."""
-    gang = record.gang
-    state, text = state_of(record, queue, placement_need(record))
+    gang, need = record.gang, placement_need(record)
+    known = record.reported if is_undecided(record, need) else None
+    state, text = known or state_of(record, queue, need)
     nodes = {uid: note.node for uid, note in record.plan.items()}
     return GangStatus(
         state=state,
@@ -28,6 +29,15 @@ def status_of(record: Record, queue: PendingQueue, ahead: int | None) -> GangSta
             if member.live and (place := member.node or nodes.get(member.uid)) is not None
         ),
     )
+
+
+def is_undecided(record: Record, need: Need) -> bool:
+    """Return whether a placement outside the queue is asked for, whose answer decides the state.
+
+    Until then the gang stands as it was told last: else it would be told again and again, whenever
+    room is looked for in vain.
+    """
+    return record.asked is not None and isinstance(need, PlacementNeed) and not need.in_queue
 
 
 def state_of(record: Record, queue: PendingQueue, need: Need) -> tuple[GangState, str]:
