@@ -186,8 +186,9 @@ def _moves(record: Record, moving: tuple[Member, ...]) -> Iterator[PlacementNeed
     """Yield the ways to place `moving` near the pods that stay, in the order to try them.
 
     First all of them in one request. Then the whole gang if no pod runs, else group by group: the
-    moving pods of a group, and the whole group if none of it runs. A gang that waits for evictions
-    and does not run is always tried as a whole.
+    moving pods of a group, and the whole group if none of it runs. Last those alone that have a
+    place, and only too large a hold. A gang that waits for evictions and does not run is always
+    tried as a whole.
     """
     waiting = _unbound_pods(record)
     if record.over and not record.is_running:
@@ -196,16 +197,35 @@ def _moves(record: Record, moving: tuple[Member, ...]) -> Iterator[PlacementNeed
     if not moving:
         return
     yield PlacementNeed(Purpose.MOVE, moving)
-    if not record.is_running:
+    if record.is_running:
+        yield from _moves_of_groups(record, moving)
+    else:
         yield PlacementNeed(Purpose.WHOLE, waiting)
-        return
+    too_large = _placed_too_large(record)
+    if placed := tuple(member for member in moving if member.uid in too_large):
+        yield PlacementNeed(Purpose.MOVE, placed)
+
+
+def _moves_of_groups(record: Record, moving: tuple[Member, ...]) -> Iterator[PlacementNeed]:
     gang = record.gang
     running = {gang.group_of(m.rank) for m in gang.members if m.live and m.node is not None}
-    of_groups = _by_group(gang, waiting)
+    of_groups = _by_group(gang, _unbound_pods(record))
     for group, members in _by_group(gang, moving).items():
         yield PlacementNeed(Purpose.MOVE, members)
         if group not in running:
             yield PlacementNeed(Purpose.MOVE, of_groups[group])
+
+
+def _placed_too_large(record: Record) -> frozenset[PodUid]:
+    """Return the gated pods with usable places, of holds that keep places of no pod; O(members)."""
+    too_large = record.too_large_holds()
+    if not too_large:
+        return frozenset()
+    return frozenset(
+        member.uid
+        for member, note in record.waiting_pods()
+        if member.gated and note.hold in too_large and note.node not in record.lost
+    )
 
 
 def _by_group(gang: Gang, members: tuple[Member, ...]) -> dict[int, tuple[Member, ...]]:
@@ -361,9 +381,12 @@ def _moving_and_new_pods(
 
 
 def _displaced_pods(record: Record) -> list[Member]:
-    """Return opened pods that have no place, or whose node is lost or has another label."""
+    """Return opened pods that have no place, and pods whose node is lost or has another label.
+
+    Also gated ones whose hold keeps places that no pod has any more: they get one of their own.
+    """
     values, plan = record.selections(), record.plan
-    bypassed = record.gang.bypassed_webhook()
+    bypassed, too_large = record.gang.bypassed_webhook(), _placed_too_large(record)
     return [
         member
         for member in record.gang.members
@@ -372,7 +395,11 @@ def _displaced_pods(record: Record) -> list[Member]:
         and (
             ((member.opened and bool(member.selection)) or member.uid in bypassed)
             if (note := plan.get(member.uid)) is None
-            else (note.node in record.lost or values[note.node] != note.selection)
+            else (
+                note.node in record.lost
+                or values[note.node] != note.selection
+                or member.uid in too_large
+            )
         )
     ]
 

@@ -1,5 +1,6 @@
 """The machine's knowledge of one gang, as a value: observed, planned, requested and written."""
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -186,6 +187,20 @@ class Record:
         """Whether the pods that wait are planned over pods of lower priority."""
         over = {uid for uid, note in self.plan.items() if note.over}
         return any(member.waits and member.uid in over for member in self.gang.members)
+
+    def too_large_holds(self) -> frozenset[HoldId]:
+        """Return the holds of the gang that book more places than its planned pods have.
+
+        O(places, and members if there is a hold).
+        """
+        if not self.gang.holds:
+            return frozenset()
+        planned = Counter((note.hold, note.node) for note in self.plan.values())
+        return frozenset(
+            hold
+            for hold, places in self.gang.holds.items()
+            if any(pods > planned[hold, node] for node, pods in places.items())
+        )
 
     def selections(self) -> dict[NodeName, Selection]:
         """Return the label value that the pods of each node select, planned, opened or bound."""

@@ -43,7 +43,6 @@ Example: a gang of two pods on nodes n0 and n1; the writes after each observatio
     p0 and p1 bound       → Release of the hold, if it has not ended by itself
 """
 
-from collections import Counter
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, replace
 
@@ -141,22 +140,15 @@ def _pods_on_holds(record: Record, progress: Progress) -> list[tuple[Member, Not
     """Return the planned pods that need their holds; O(members).
 
     Where a place was given up, because it was refused, or because its pod is gone or was made again
-    without a gate, opened pods no longer need the hold: they book their own nodes, and the hold
+    without a gate, opened pods no longer need its hold: they book their own nodes, and the hold
     would also keep that place.
     """
-    if not _keeps_more(record):
-        return progress.waiting
-    return [(m, note) for m, note in progress.waiting if m.gated or m.uid in progress.unseated]
-
-
-def _keeps_more(record: Record) -> bool:
-    """Whether a hold of the gang books more places than its planned pods have; O(places)."""
-    planned = Counter((note.hold, note.node) for note in record.plan.values())
-    return any(
-        pods > planned[hold, node]
-        for hold, places in record.gang.holds.items()
-        for node, pods in places.items()
-    )
+    too_large = record.too_large_holds()
+    return [
+        (member, note)
+        for member, note in progress.waiting
+        if note.hold not in too_large or member.gated or member.uid in progress.unseated
+    ]
 
 
 def _planned_pod_writes(
