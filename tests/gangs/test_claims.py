@@ -156,6 +156,74 @@ def test_what_the_machine_wrote_itself_is_never_doubted() -> None:
     assert not doubtful_notes(cluster.seen(VICTIM).gang)
 
 
+@pytest.mark.parametrize("binding", [*Binding])
+def test_a_moved_pod_keeps_its_hold_until_its_node_has_the_label(binding: Binding) -> None:
+    """The other pod of the hold is gone; without the label the hold alone bears out the note."""
+    cluster = Cluster(dragonflies(2, 1))
+    cluster.submit(job("victim", 2, binding=binding))
+    leader = Leader.over(cluster)
+    leader.settle(schedule=False)
+    for node in sorted(cluster.labels[VICTIM]):
+        cluster.intrude(f"on-{node}", node)
+    for _ in range(3):
+        for each in leader.take(*leader.news()):
+            if not isinstance(each, LabelNodes):
+                cluster.write(each)
+    moved, gone = cluster.members(VICTIM)
+    assert moved.note is not None
+    assert moved.nominated == moved.note.node
+    cluster.delete(gone.uid)
+    for each in leader.take(*leader.news()):
+        if not isinstance(each, LabelNodes):
+            cluster.write(each)
+    assert not doubtful_notes(cluster.seen(VICTIM).gang)
+    leader = Leader.over(cluster)
+    written = [*leader.unsent, *leader.take(*leader.news())]
+    assert [type(each) for each in written] == [LabelNodes], "it goes on with the place"
+
+
+@pytest.mark.parametrize("gated", [True, False])
+def test_opened_pods_keep_their_hold_until_they_are_bound_or_one_of_them_is_gone(
+    *, gated: bool
+) -> None:
+    """Gated ones keep it in any case, and get one of their own."""
+    cluster = Cluster(dragonflies(2, 2))
+    cluster.submit(job("victim", 4, binding=Binding.PIECEMEAL))
+    leader = Leader.over(cluster)
+    leader.settle(schedule=False)
+    [(hold, places)] = cluster.holds_of(VICTIM).items()
+    assert sum(places.values()) == 4
+    leader.settle(schedule=False)
+    assert [*cluster.holds_of(VICTIM)] == [hold]
+    *others, gone = cluster.members(VICTIM)
+    if gated:
+        cluster.change(others[0].uid, gated=True, selection=Selection(""))
+    cluster.delete(gone.uid)
+    leader.settle(schedule=False)
+    left = cluster.holds_of(VICTIM)
+    assert hold not in left
+    assert [sum(each.values()) for each in left.values()] == ([1] if gated else [])
+    assert len(cluster.bookings.pods([member.uid for member in others])) == 3
+
+
+@pytest.mark.parametrize("is_opened", [False, True])
+def test_a_gated_pod_has_no_place_on_a_node_that_its_hold_does_not_book(*, is_opened: bool) -> None:
+    cluster = Cluster(dragonflies(1))
+    cluster.submit(job("victim", 2))
+    gang = cluster.seen(VICTIM).gang
+    selects = {"selection": Selection("x")}
+    first, second = (replace(m, note=note(hold=HoldId("h")), **selects) for m in gang.members)  # type: ignore[arg-type]
+    first = replace(first, gated=not is_opened)
+    gang = replace(
+        *(gang,),
+        members=(first, second),
+        labelled={GONE: Selection("x")},
+        holds={HoldId("h"): {NodeName("n1"): 2}},
+    )
+    record = restore_record(gang)
+    assert record.plan.keys() == ({first.uid} if is_opened else set())
+
+
 MEMBERS = st.lists(
     st.builds(
         Member,

@@ -5,7 +5,7 @@ import pytest
 from tests.gangs.jobs import Job, dragonflies, job
 from tests.gangs.leader import Leader
 from tests.gangs.world import Cluster
-from topo.gangs.machine.gang import Binding, GangId
+from topo.gangs.machine.gang import Binding, GangId, Selection
 from topo.gangs.machine.instructions import Place
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.status import GangStatus
@@ -112,6 +112,47 @@ def test_pods_that_are_too_few_to_start_do_not_keep_the_others_from_their_places
     leader.settle()
     assert sorted(cluster.bound(A)) == [0, 1, 2]
     assert {len(homes) for homes in cluster.groups(A).values()} == {1}
+
+
+def test_pods_that_have_succeeded_count_for_the_start_as_those_that_run() -> None:
+    """Else more are opened than it needs, and Volcano splits a group for one that does not fit."""
+    cluster, leader = led(4)
+    filled(cluster, 2)
+    cluster.submit(elastic(6, 4))
+    leader.settle()
+    for uid in cluster.uids(A)[:2]:
+        node = cluster.pods[uid].node
+        assert node is not None
+        cluster.change(uid, finished=True, succeeded=True)
+        cluster.intrude(f"on-{node}", node)
+    cluster.starved = {host.name for host in cluster.capacity.hosts()}
+    leader.settle()
+    again = cluster.uids(A)[3]
+    cluster.delete(again)
+    cluster.create(A, 3)
+    leader.settle()
+    for name in sorted(cluster.foreign):
+        cluster.leave(name)
+    leader.settle()
+    assert [member.gated for member in cluster.members(A)[3:]] == [False, True, True]
+
+
+def test_beside_pods_that_are_too_few_only_as_many_groups_as_are_lacking_are_opened() -> None:
+    cluster, leader = led(4)
+    filled(cluster, 1)
+    cluster.submit(elastic(6, 2))
+    leader.settle()
+    cluster.starved = {host.name for host in cluster.capacity.hosts()}
+    for name in sorted(cluster.foreign):
+        cluster.leave(name)
+    first, second = cluster.uids(A)[:2]
+    for uid in (first, second):
+        cluster.delete(uid)
+    cluster.create(A, 0, gated=False, selection=Selection("gone"))
+    cluster.create(A, 1)
+    leader.settle()
+    opened = [member.rank for member in cluster.members(A) if not member.gated]
+    assert opened == [0, 1]
 
 
 def test_with_less_room_than_that_none_starts_and_the_numbers_are_those_of_the_start() -> None:

@@ -326,6 +326,9 @@ class Cluster:
 
     def place(self, asked: Place) -> Planned | Refused:
         """The places, held; or why not."""
+        # A hold that was made since the gang was read is replaced like those before it.
+        replaced = dict.fromkeys((*asked.replaced, *self.holds_of(asked.id)))
+        asked = replace(asked, replaced=tuple(replaced))
         own = self._own([p.uid for p in asked.wanted], asked)
         found = answer_place(
             self.capacity, asked, own, lambda: self.evictable(asked.id, asked.over)

@@ -11,6 +11,7 @@ Cost: O(1) for a pod on a node with the label, else O(nodes of the hold).
 """
 
 from dataclasses import replace
+from itertools import chain, islice
 
 from master.booking.state import BookingState
 from master.kube.gang_pod import ClusterPod, GangPod
@@ -48,11 +49,15 @@ class PlanProof:
         )
 
     def _holds(self, gang_id: GangId, note: Note) -> HeldPlaces:
-        """Return the hold of a note, with its places, if it was made for the pod's gang."""
+        """Return the hold of a note if it was made for the pod's gang, with the place that counts.
+
+        Not all of its places, which would be counted anew for each of its pods.
+        """
         hold = self._state.find_hold(note.hold)
         if not isinstance(hold, Hold) or gang_of_hold(hold) != gang_id:
             return {}
-        return {hold.id: hold.places}
+        places = chain.from_iterable(group.pods for group in hold.groups)
+        return {hold.id: dict(islice((each for each in places if each[0] == note.node), 1))}
 
 
 def booked_note(pod: ClusterPod) -> Note | None:

@@ -174,6 +174,7 @@ def test_a_pod_that_would_fit_gives_no_reason_for_its_node(message: str, told: s
         # Of a pod for which it evicts others, Volcano says that it has a node.
         ({"status": "False", "reason": "Schedulable", "message": "can be assigned to n1"}, True),
         ({"status": "True"}, False),
+        ({"type": "Ready", "status": "False", "reason": "ContainersNotReady"}, False),
     ],
 )
 def test_a_scheduler_has_tried_a_pod_once_it_has_said_so(

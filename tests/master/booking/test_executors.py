@@ -91,10 +91,12 @@ async def test_the_next_job_waits_for_the_thread_of_a_caller_that_left() -> None
     await begun.wait()
     first.cancel()
     second = asyncio.create_task(executor.run(lambda: partial(seen.append, "second")))
-    for _ in range(10):
-        await asyncio.sleep(0)
-    assert not second.done()
-    let_go.set()
+    try:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not seen
+    finally:
+        let_go.set()
     await second
     assert seen == ["first", "second"]
     assert first.cancelled()

@@ -99,13 +99,26 @@ def _is_starting(record: Record) -> bool:
     are opened beside them. Fewer than it needs, as where pods that ran beside them are gone, it
     never binds: then the others are placed, too.
     """
-    gang = record.gang
-    if not gang.starts_in_part:
+    if not record.gang.starts_in_part:
         return False
-    opened = sum(member.opened for member, _ in record.waiting_pods())
-    running = sum(member.live and member.node is not None for member in gang.members)
+    return _has_opened(record) and _missing_to_start(record) <= 0
+
+
+def _has_opened(record: Record) -> bool:
+    return any(member.opened for member, _ in record.waiting_pods())
+
+
+def _missing_to_start(record: Record) -> int:
+    """Return how many pods its scheduler lacks to bind those that have places; O(members).
+
+    Gated ones are opened soon. Pods that have succeeded count for Volcano as those that run do
+    (`ReadyTaskNum` in pkg/scheduler/api/job_info.go).
+    """
+    gang = record.gang
+    placed = sum(not member.is_expected for member, _ in record.waiting_pods())
+    there = sum(m.succeeded or (m.live and m.node is not None) for m in gang.members)
     needed = gang.at_least if gang.binding.is_together else 1
-    return opened > 0 and opened + running >= needed
+    return needed - there - placed
 
 
 def _first_need(record: Record) -> PlacementNeed | None:
@@ -121,13 +134,27 @@ def _first_need(record: Record) -> PlacementNeed | None:
 def _growth(record: Record, new: tuple[Member, ...]) -> PlacementNeed:
     """Return the placement of all new groups; of the first alone once that was refused.
 
-    The pods of a gang that cannot start in part are needed all at once.
+    The pods of a gang that cannot start in part are needed all at once. Beside opened pods that are
+    too few to start it, only as many groups as it lacks are placed: of more than it needs its
+    scheduler takes whichever pods fit first.
     """
+    if record.gang.starts_in_part and _has_opened(record):
+        new = _first_groups(record, new, _missing_to_start(record))
     growth = PlacementNeed(Purpose.GROWTH, new)
     if not (record.gang.starts_in_part and was_refused(record, growth)):
         return growth
     first = next(iter(_by_group(record.gang, new).values()))
     return PlacementNeed(Purpose.GROWTH, first)
+
+
+def _first_groups(record: Record, new: tuple[Member, ...], pods: int) -> tuple[Member, ...]:
+    """Return the pods of the first groups that have so many pods together, at least one group."""
+    found: list[Member] = []
+    for members in _by_group(record.gang, new).values():
+        found += members
+        if len(found) >= pods:
+            break
+    return tuple(found)
 
 
 def is_out_of_moves(record: Record) -> bool:

@@ -159,17 +159,21 @@ class Record:
         return member.nominated == note.node or not self.has_stale_nomination(member)
 
     def has_stale_nomination(self, member: Member) -> bool:
-        """Whether a pod is nominated to a node where its scheduler does not mean to bind it.
+        """Whether a pod is nominated to a node that its selector excludes."""
+        if member.nominated is None or not member.selection:
+            return False
+        return self.gang.labelled.get(member.nominated) != member.selection
 
-        Its selector excludes the node; or it selects nothing, and its scheduler has not tried it
-        yet, so that a master nominated it. Its note does not count here: whoever owns the pod can
+    def has_unwanted_nomination(self, member: Member) -> bool:
+        """Whether a pod without a place is nominated, and not by its scheduler.
+
+        A stale nomination, or one of a pod that selects nothing and that its scheduler has not
+        tried: a master wrote it. What its note says of it does not count: whoever owns the pod can
         write another one.
         """
-        if member.nominated is None:
-            return False
-        if not member.selection:
-            return not member.is_tried
-        return self.gang.labelled.get(member.nominated) != member.selection
+        if self.has_stale_nomination(member):
+            return True
+        return member.nominated is not None and not (member.selection or member.is_tried)
 
     def nominated_node(self, note: Note) -> NodeName | None:
         """Return the node to nominate a pod with this note to; None if pods are evicted first.

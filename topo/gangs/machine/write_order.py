@@ -141,13 +141,17 @@ def _pods_on_holds(record: Record, progress: Progress) -> list[tuple[Member, Not
 
     Where a place was given up, because it was refused, or because its pod is gone or was made again
     without a gate, opened pods no longer need its hold: they book their own nodes, and the hold
-    would also keep that place.
+    would also keep that place. But they do until their node has its label, because without it only
+    the hold bears out their note.
     """
-    too_large = record.too_large_holds()
+    too_large, labelled = record.too_large_holds(), record.gang.labelled
     return [
         (member, note)
         for member, note in progress.waiting
-        if note.hold not in too_large or member.gated or member.uid in progress.unseated
+        if note.hold not in too_large
+        or member.gated
+        or member.uid in progress.unseated
+        or labelled.get(note.node) != note.selection
     ]
 
 
@@ -217,7 +221,7 @@ def _unplanned_pod_writes(record: Record) -> dict[Key, Instruction]:
             want["pod", member.uid] = OpenUnplanned(gang.id, member, why)
         elif why or member.note is None:
             continue
-        elif not member.note.withdrawn or record.has_stale_nomination(member):
+        elif not member.note.withdrawn or record.has_unwanted_nomination(member):
             note = replace(member.note, withdrawn=True)
             want["pod", member.uid] = Nominate(gang.id, member, note, None)
     return want
