@@ -168,8 +168,8 @@ class Record:
         """Whether a pod without a place is nominated, and not by its scheduler.
 
         A stale nomination, or one of a pod that selects nothing and that its scheduler has not
-        tried: a master wrote it. What its note says of it does not count: whoever owns the pod can
-        write another one.
+        tried yet, so that a master wrote it. What its note says of it does not count: whoever owns
+        the pod can write another one.
         """
         if self.has_stale_nomination(member):
             return True
