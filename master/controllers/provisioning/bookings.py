@@ -216,15 +216,20 @@ class RequestBookings:
         return held
 
     def full_name_of(self, hold: Hold) -> tuple[str, str]:
-        """Return the namespace and the name of the request of a hold; a long name is cut off."""
-        _, _, full_name = (hold.wish.key or "").split("/", 2)
+        """Return the namespace and the name of the request of a hold; what is too long is cut off.
+
+        Both are empty where the uid is: no API server makes such a long one.
+        """
+        _, _, full_name = (hold.wish.key or "").removeprefix(self.prefix).partition("/")
         namespace, _, name = full_name.partition("/")
         return namespace, name
 
     def request_of(self, hold: Hold) -> RequestUid | None:
         """Return the request that a hold was made for; None for a hold of another client."""
         key = hold.wish.key or ""
-        return RequestUid(key.split("/")[1]) if key.startswith(self.prefix) else None
+        if not key.startswith(self.prefix):
+            return None
+        return RequestUid(key.removeprefix(self.prefix).partition("/")[0])
 
     def _key(self, asked: Book | Rebook) -> str:
         """Return the key of a hold: the uid, by which it is found, and the name, for people."""
