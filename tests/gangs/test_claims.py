@@ -13,7 +13,7 @@ from tests.gangs.world import Cluster
 from topo.gangs.machine.claims import doubtful_notes, note_doubt, surplus_pods
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import LabelNodes, Nominate, Place
-from topo.gangs.machine.placement_requests import PlacementNeed, placement_need
+from topo.gangs.machine.placement_needs import PlacementNeed, placement_need
 from topo.gangs.machine.record import restore_record
 from topo.model.conditions.gang_states import GangState
 from topo.model.errors import BrokenInvariantError

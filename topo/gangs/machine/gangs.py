@@ -4,7 +4,7 @@ Each gang is observed as a whole whenever it changes (`Observed`) and compared w
 missing write becomes an instruction, and a pending write is not issued again. So the machine has no
 position in a sequence that it could lose: a write that failed, a pod that was created again, a
 leader that died between two writes are differences like any other. `write_order` has the order of
-the writes and why it is safe, `placement_requests` decides which placement is due, `pending_queue`
+the writes and why it is safe, `placement_needs` decides which placement is due, `pending_queue`
 which gang is next, `record` holds the facts about one gang.
 
 Nothing here reads a clock: the same events at the same times give the same instructions.
@@ -52,17 +52,17 @@ from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.instructions import Instruction, Release
 from topo.gangs.machine.invariants import invariants, machine_invariants
 from topo.gangs.machine.pending_queue import PendingQueue, QueueTurn
-from topo.gangs.machine.placement_requests import (
+from topo.gangs.machine.placement_needs import (
     Need,
     PlacementNeed,
     answers,
     is_out_of_moves,
     placement_need,
-    queue_request,
     was_refused,
     with_refusal,
     with_refusal_of_all,
 )
+from topo.gangs.machine.placement_requests import queue_request
 from topo.gangs.machine.pod_notes import with_plan
 from topo.gangs.machine.record import (
     Purpose,
@@ -400,27 +400,25 @@ class Gangs:
 
     def _ask_in_turn(self, turn: QueueTurn, now_s: float) -> Instruction:
         """Return the request of the gang whose turn it is, and note that it is pending."""
-        record = self._records[turn.id]
-        record = replace(record, asked=self._questions.place_in_turn(record, turn, now_s))
-        assert record.asked is not None  # noqa: S101 - for the type checker
+        asked = self._questions.place_in_turn(self._records[turn.id], turn, now_s)
+        record = replace(self._records[turn.id], asked=asked)
         self._store(record)
         self._remind(record, now_s)
         self._turn = turn.id
-        return record.asked.place
+        return asked.place
 
     def _reporting(self, record: Record, need: Need) -> tuple[Record, Instructions]:
         """Return the record with its state marked as reported, and the report if it has changed.
 
-        A gang that may be next in this step is reported after it (`_report_rest`), and one that is
-        undecided once it is decided.
+        A gang that may be next is reported after this step, an undecided one once it is decided.
         """
         if is_undecided(record, need):
             return record, ()
         found = state_of(record, self._queue, need)
-        if found[0] is GangState.IN_LINE:
-            self._unreported[record.gang.id] = None
-            return record, ()
-        return with_report(record, found)
+        if found[0] is not GangState.IN_LINE:
+            return with_report(record, found)
+        self._unreported[record.gang.id] = None
+        return record, ()
 
     def _report_rest(self, now_s: float) -> Iterator[Instruction]:
         """Report the gangs that were not next in this step, once no placement is pending."""

@@ -13,7 +13,7 @@ from topo.gangs.machine.instructions import (
     UnlabelNodes,
 )
 from topo.gangs.machine.pending_queue import PendingQueue
-from topo.gangs.machine.placement_requests import PlacementNeed, placement_need
+from topo.gangs.machine.placement_needs import PlacementNeed, placement_need
 from topo.gangs.machine.record import Key, PendingWrite, Record, is_covered
 from topo.gangs.machine.registry.gangs_state import GangsState
 from topo.gangs.machine.write_order import can_open, next_writes, progress_of

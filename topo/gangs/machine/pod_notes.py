@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from topo.gangs.machine.events import Planned
 from topo.gangs.machine.gang import Binding, Member, Note, PodUid, Selection
-from topo.gangs.machine.placement_requests import with_refusal
+from topo.gangs.machine.placement_needs import with_refusal
 from topo.gangs.machine.record import Purpose, Record, selection_scope
 from topo.model.errors import require
 from topo.model.ids import NodeName

@@ -193,17 +193,22 @@ class Record:
         return any(member.waits and member.uid in over for member in self.gang.members)
 
     def too_large_holds(self) -> frozenset[HoldId]:
-        """Return the holds of the gang that book more places than its planned pods have.
+        """Return the holds of the gang that book more places than its pods have or wait for.
 
-        O(places, and members if there is a hold).
+        A bound pod has the place of the hold that it names itself, by which it is counted; its plan
+        may be a newer one. O(places, and members if there is a hold).
         """
         if not self.gang.holds:
             return frozenset()
-        planned = Counter((note.hold, note.node) for note in self.plan.values())
+        has = Counter[tuple[HoldId, NodeName]]()
+        for member in self.gang.members:
+            note = member.note if member.node is not None else self.plan.get(member.uid)
+            if member.live and note is not None:
+                has[note.hold, member.node or note.node] += 1
         return frozenset(
             hold
             for hold, places in self.gang.holds.items()
-            if any(pods > planned[hold, node] for node, pods in places.items())
+            if any(pods > has[hold, node] for node, pods in places.items())
         )
 
     def selections(self) -> dict[NodeName, Selection]:

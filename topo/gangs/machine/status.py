@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from topo.gangs.machine.instructions import ReportStatus
 from topo.gangs.machine.pending_queue import PendingQueue
-from topo.gangs.machine.placement_requests import Blocker, Need, PlacementNeed, placement_need
+from topo.gangs.machine.placement_needs import Blocker, Need, PlacementNeed, placement_need
 from topo.gangs.machine.record import Record
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState

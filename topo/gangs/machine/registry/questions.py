@@ -7,12 +7,8 @@ from dataclasses import replace
 
 from topo.gangs.machine.instructions import Check
 from topo.gangs.machine.pending_queue import QueueTurn
-from topo.gangs.machine.placement_requests import (
-    PlacementNeed,
-    check_request,
-    place_request,
-    placement_need,
-)
+from topo.gangs.machine.placement_needs import PlacementNeed, placement_need
+from topo.gangs.machine.placement_requests import check_request, place_request
 from topo.gangs.machine.record import PendingPlacement, Record
 from topo.gangs.machine.registry.planned_nodes import PlannedNodes
 from topo.gangs.machine.settings import GangSettings
