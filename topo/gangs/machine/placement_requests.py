@@ -98,7 +98,12 @@ def check_request(record: Record, progress: Progress, now_s: float, *, ask: int)
     if not (record.unproven or progress.is_complete):
         return None
     waiting = tuple((member, note.node) for member, note in progress.waiting)
-    bound = tuple((m.rank, m.node) for m in gang.members if m.live and m.node is not None)
+    # As a placement does not: surplus pods, which no place would bring into one domain.
+    bound = tuple(
+        (m.rank, m.node)
+        for m in gang.members
+        if m.live and m.node is not None and m.uid not in record.surplus
+    )
     if not (waiting or record.strayed):
         return None
     return Check(
