@@ -107,7 +107,7 @@ class AheadBudget:
 
     # What there is
 
-    def kept(self, namespace: str | None = None) -> list[KeptAhead]:
+    def list_kept(self, namespace: str | None = None) -> list[KeptAhead]:
         """Return what is kept ahead, of one namespace or of all; O(holds, and pods of those)."""
         found: dict[tuple[str, str], tuple[Keeper, list[Hold]]] = {}
         for hold in self.state.holds():
@@ -167,7 +167,7 @@ class AheadBudget:
 
     def of(self, namespace: str) -> "NamespaceBudget":
         """Return what a namespace may keep as of now; O(holds, and pods of those in it)."""
-        kept = self.kept(namespace)
+        kept = self.list_kept(namespace)
         booked: Counter[str] = Counter()
         for each in kept:
             booked[each.id] += each.gpus
@@ -198,7 +198,7 @@ class AheadBudget:
 
     def _by_namespace(self, now_s: float) -> list[NamespaceAhead]:
         found: dict[tuple[str, str], list[KeptAhead]] = {}
-        for each in self.kept():
+        for each in self.list_kept():
             found.setdefault((each.namespace, each.gpu_type), []).append(each)
         rows = [self._row(key, kept, now_s) for key, kept in found.items()]
         return sorted(rows, key=lambda row: (-row.gpus, natural_key(row.namespace), row.gpu_type))

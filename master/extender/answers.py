@@ -71,7 +71,7 @@ class Extender:
         async with self._many:
             return await uninterrupted(asyncio.to_thread(call))
 
-    async def filtered(self, asked: NodeQuestion) -> NodeVerdict:
+    async def filter_nodes(self, asked: NodeQuestion) -> NodeVerdict:
         """Return the nodes that the plan of the pod's group, or what is held, leaves it."""
         if not asked.wants_cards:
             return self._counted("filter", PASSED, NodeVerdict(asked.names))
@@ -87,7 +87,7 @@ class Extender:
                 return self._counted("filter", REFUSED if is_refused else answered, verdict)
             if look < LOOKS - 1:
                 await asyncio.sleep(LOOK_S)
-        known = self._known(asked) is not None
+        known = self._find_pod(asked) is not None
         missing = "; ".join(self._unavailable())
         error = missing or (NO_PLAN if known else UNKNOWN)
         return self._counted("filter", AWAITED, NodeVerdict(error=error))
@@ -97,7 +97,7 @@ class Extender:
 
         None while it is not known.
         """
-        pod, names = self._known(asked), asked.names
+        pod, names = self._find_pod(asked), asked.names
         if pod is None or self._unavailable():
             return None
         if not isinstance(pod, GangPod) or self.plans.is_free(pod):
@@ -115,7 +115,7 @@ class Extender:
         """Return the score of each named node, above 0 where it is kept for the pod's group or has
         a card for it.
         """
-        pod, names = self._known(asked), asked.names
+        pod, names = self._find_pod(asked), asked.names
         plan = (
             self.plans.find(pod)
             if isinstance(pod, GangPod) and not self.plans.is_free(pod)
@@ -141,7 +141,7 @@ class Extender:
         if (refused := self._never(asked)) is not None:
             return self._counted("predicates", REFUSED, refused)
         for look in range(LOOKS):
-            pod = self._known(asked)
+            pod = self._find_pod(asked)
             if pod is not None and self.quota.is_read:
                 async with self._quota_turn:  # the next pod counts what this one may get
                     judge = partial(self._judge_quota, asked, self.quota.terms(pod), is_one=is_one)
@@ -150,7 +150,7 @@ class Extender:
                 return self._counted("predicates", PASSED if found.passed else REFUSED, found)
             if look < LOOKS - 1:
                 await asyncio.sleep(LOOK_S)
-        error = UNREAD if self._known(asked) is not None else UNKNOWN
+        error = UNREAD if self._find_pod(asked) is not None else UNKNOWN
         return self._counted("predicates", AWAITED, NodeVerdict(error=error))
 
     def _judge_quota(
@@ -164,7 +164,7 @@ class Extender:
         refusal = asked.card_refusal
         return None if refusal is None else of_impossible(asked.names, str(refusal))
 
-    def _known(self, asked: NodeQuestion) -> ClusterPod | None:
+    def _find_pod(self, asked: NodeQuestion) -> ClusterPod | None:
         """Return the pod as the API server shows it; another one of its name is another pod."""
         pod = self._pods.objects.get(asked.key)
         return pod if pod is not None and pod.metadata.uid == asked.uid else None

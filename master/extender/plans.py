@@ -309,7 +309,7 @@ class ExtenderPlans:
         size, total = request.pods_per_group, _stated_pods(live)
         unusable, there = tuple(self._unusable(holds)), {pod.rank for pod in pods}
 
-        def tried(asking: Iterable[AskingPod], absent: AbsentRanks) -> _Granted:
+        def grant(asking: Iterable[AskingPod], absent: AbsentRanks) -> _Granted:
             needs = needs_of(
                 asking, holds, unusable, group_pods=size, pods_total=total, absent=absent
             )
@@ -320,18 +320,18 @@ class ExtenderPlans:
 
         age_s = self._state.clock() + self._ahead.ahead_s - max(pod.created_s for pod in live)
         most = absent_at(age_s)
-        found = tried(pods, most)
+        found = grant(pods, most)
         if found.why and most is AbsentRanks.OF_JOB:
             if age_s < GATHER_S:
                 return None
-            found = tried(pods, AbsentRanks.OF_GROUPS)
+            found = grant(pods, AbsentRanks.OF_GROUPS)
         if not found.why:
             return found
         whole, partial = grouped_pods(pods, holds, group_pods=size, pods_total=total)
-        best, below, above = tried(whole, AbsentRanks.OF_GROUPS), 0, len(partial)
+        best, below, above = grant(whole, AbsentRanks.OF_GROUPS), 0, len(partial)
         while above - below > 1:
             groups = (below + above) // 2
-            more = tried(chain(whole, *partial[:groups]), AbsentRanks.OF_GROUPS)
+            more = grant(chain(whole, *partial[:groups]), AbsentRanks.OF_GROUPS)
             best, below, above = (best, below, groups) if more.why else (more, groups, above)
         return best._replace(why=best.why or found.why)
 

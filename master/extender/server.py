@@ -120,7 +120,7 @@ class _Calls:
         return handle
 
     async def filter(self, _request: web.Request, asked: NodeQuestion) -> bytes:
-        return await self._written(asked, await self._extender.filtered(asked))
+        return await self._write_answer(asked, await self._extender.filter_nodes(asked))
 
     async def prioritize(self, _request: web.Request, asked: NodeQuestion) -> bytes:
         scores = await self._extender.scores(asked)
@@ -128,9 +128,11 @@ class _Calls:
 
     async def predicates(self, request: web.Request, asked: NodeQuestion) -> bytes:
         is_one = _asks_for_one(request)
-        return await self._written(asked, await self._extender.within_quota(asked, is_one=is_one))
+        return await self._write_answer(
+            asked, await self._extender.within_quota(asked, is_one=is_one)
+        )
 
-    async def _written(self, asked: NodeQuestion, verdict: NodeVerdict) -> bytes:
+    async def _write_answer(self, asked: NodeQuestion, verdict: NodeVerdict) -> bytes:
         return await self._extender.over_names(asked, partial(filter_answer, asked, verdict))
 
     async def _of_leader(

@@ -257,8 +257,8 @@ def is_verdict(condition: ReportedCondition) -> bool:
     """Return whether a condition is what a scheduler says of a pod that it tried, and not bound.
 
     Schedulers differ in the reason: Volcano says `Schedulable` of a pod for which it evicts others.
-    The API server writes `SchedulingGated`, and nobody tries such a pod. The condition of a bound
-    pod has no reason.
+    The API server writes the reason `SchedulingGated`; no scheduler tries such a pod. A scheduler
+    writes no reason for a pod that it bound.
     """
     reason = condition.get("reason")
     return condition.get("type") == POD_SCHEDULED and bool(reason) and reason != SCHEDULING_GATED

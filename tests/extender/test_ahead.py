@@ -44,7 +44,7 @@ async def test_one_pod_whose_scheduler_never_asks_keeps_nodes_for_its_group_alon
         await scheduler.pod_comes("train-0", 8, job="train", rank=0, group=16, **EIGHT)
         await asyncio.sleep(5)
         assert held(asking) == 16, "its own node, and the one of rank 1"
-        ahead = asking.master.service.ahead.kept()
+        ahead = asking.master.service.ahead.list_kept()
         assert [(each.namespace, each.gpus) for each in ahead] == [("jobs", 8)]
 
 

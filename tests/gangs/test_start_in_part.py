@@ -93,7 +93,7 @@ def test_without_it_whole_groups_of_enough_pods_start_and_the_others_follow_by_g
 
 
 def test_pods_that_are_too_few_to_start_do_not_keep_the_others_from_their_places() -> None:
-    """Those that ran beside them are gone: Volcano binds none before it has enough of them."""
+    """Ranks 0 and 1 run, end, and come again gated: Volcano does not bind rank 2 alone."""
     cluster, leader = led(4)
     filled(cluster, 1)
     cluster.submit(elastic(3, 2))

@@ -49,9 +49,9 @@ class PlanProof:
         )
 
     def _holds(self, gang_id: GangId, note: Note) -> HeldPlaces:
-        """Return the hold of a note if it was made for the pod's gang, with the place that counts.
+        """Return the hold of a note, for its node alone, if a master made it for the pod's gang.
 
-        Not all of its places, which would be counted anew for each of its pods.
+        `Hold.places` counts all nodes of the hold, and the capacity asks this for each pod.
         """
         hold = self._state.find_hold(note.hold)
         if not isinstance(hold, Hold) or gang_of_hold(hold) != gang_id:

@@ -120,7 +120,7 @@ def state(leader: Leader, job: str) -> GangState | None:
 def kept(leader: Leader) -> dict[str, int]:
     """The GPUs that each namespace keeps ahead."""
     found: dict[str, int] = {}
-    for each in leader.ahead.kept():
+    for each in leader.ahead.list_kept():
         found[each.namespace] = found.get(each.namespace, 0) + each.gpus
     return found
 

@@ -26,7 +26,7 @@ def quota(cluster: RequestCluster, hard: int) -> None:
 
 
 def kept(master: RequestMaster) -> int:
-    return sum(each.gpus for each in master.leader.ahead.kept("jobs"))
+    return sum(each.gpus for each in master.leader.ahead.list_kept("jobs"))
 
 
 async def test_requests_of_a_namespace_get_no_more_than_its_share_and_say_so():

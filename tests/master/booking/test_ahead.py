@@ -82,15 +82,15 @@ class Booked:
 def test_a_pod_that_exists_takes_from_what_is_kept_whether_it_waits_or_is_bound() -> None:
     booked = Booked()
     hold = booked.hold("jobs", "late", "node-1", 8)
-    assert [each.gpus for each in booked.budget.kept()] == [8]
+    assert [each.gpus for each in booked.budget.list_kept()] == [8]
     booked.readers.pods["jobs/late"] = 2
-    assert [each.gpus for each in booked.budget.kept()] == [6]
+    assert [each.gpus for each in booked.budget.list_kept()] == [6]
     pod = Pod(uid="1", namespace="jobs", name="late-0", node=NodeName("node-1"), gpus=1, hold=hold)
     booked.readers.pods["jobs/late"] = 1
     booked.state.advance(PodSeen(pod, PodPhase.BOUND))
-    assert [each.gpus for each in booked.budget.kept()] == [6]
+    assert [each.gpus for each in booked.budget.list_kept()] == [6]
     booked.state.advance(HoldReleased(hold))
-    assert booked.budget.kept() == []
+    assert booked.budget.list_kept() == []
 
 
 def test_what_is_kept_is_shown_by_namespace_with_the_limit_who_keeps_it_and_since_when() -> None:

@@ -17,7 +17,7 @@ from topo.placement.booking.holds import HoldId
 TYPES = ("C500", "C600")
 
 
-def kept(name: str, gpus: int, gpu_type: str = "C500", workload: str = "") -> KeptAhead:
+def keep(name: str, gpus: int, gpu_type: str = "C500", workload: str = "") -> KeptAhead:
     return KeptAhead(
         id=name,
         namespace="jobs",
@@ -70,7 +70,7 @@ def test_a_share_is_at_least_one_group_and_no_more_than_half_for_that(
 
 def test_the_refusal_has_the_numbers_and_says_what_to_do() -> None:
     limit = share_limit(0.25, 64, 16)
-    why = excess(asked("b", 16), [kept("a", 8)], limit, none_queued, total=64)
+    why = excess(asked("b", 16), [keep("a", 8)], limit, none_queued, total=64)
     assert why == (
         "namespace jobs keeps 8 of 64 GPUs of type C500 ahead of its pods and may keep 16 "
         "(--ahead-share 0.25 of 64 GPUs): this job would keep 16 more for 2 pods that are not"
@@ -81,7 +81,7 @@ def test_the_refusal_has_the_numbers_and_says_what_to_do() -> None:
 
 def test_a_keeper_may_have_what_it_has_also_where_the_limit_fell() -> None:
     none = AheadLimit(0, "ResourceQuota jobs/gpus", is_quota=True)
-    has = [kept("a", 32), kept("b", 8)]
+    has = [keep("a", 32), keep("b", 8)]
     assert excess(asked("a", 32), has, none, none_queued, total=64) == ""
     assert excess(asked("a", 24), has, none, none_queued, total=64) == ""
     assert excess(asked("a", 40), has, none, none_queued, total=64)
@@ -98,14 +98,14 @@ def test_what_a_queue_reserved_counts_against_a_quota_and_not_against_a_share() 
     assert excess(asked("a", 48, "job-a"), [], share, reserved, total=64) == ""
     assert excess(asked("a", 48, "job-a"), [], quota, reserved, total=64)
     # Two that name one workload have its quota once.
-    both = [kept("a", 48, workload="job-a")]
+    both = [keep("a", 48, workload="job-a")]
     assert excess(asked("b", 16, "job-a"), both, share, reserved, total=64) == ""
     assert excess(asked("b", 24, "job-a"), both, share, reserved, total=64)
     assert excess(asked("c", 24, "job-of-nobody"), [], share, reserved, total=64)
 
 
 def test_a_share_is_of_one_type_and_a_quota_of_all() -> None:
-    has = [kept("a", 16, "C600")]
+    has = [keep("a", 16, "C600")]
     assert kept_gpus(has, share_limit(0.25, 64, 16), "C500", none_queued) == 0
     assert kept_gpus(has, AheadLimit(16, "quota", is_quota=True), "C500", none_queued) == 16
 
@@ -143,7 +143,7 @@ def test_however_keepers_come_grow_and_go_a_namespace_never_gets_beyond_its_limi
             id=name, namespace="jobs", gpus=gpus, gpu_type=gpu_type, pods=gpus, workload=workload
         )
         if not excess(wants, has.values(), limits[gpu_type], queued, total=128):
-            has[name] = kept(name, gpus, gpu_type, workload)
+            has[name] = keep(name, gpus, gpu_type, workload)
         for each, limit in limits.items():
             assert limit.allows(kept_gpus(has.values(), limit, each, queued))
     has.clear()

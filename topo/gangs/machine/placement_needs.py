@@ -110,10 +110,10 @@ def _missing_to_start(record: Record) -> int:
     (`ReadyTaskNum` in pkg/scheduler/api/job_info.go).
     """
     gang = record.gang
-    placed = sum(not member.is_expected for member, _ in record.waiting_pods())
+    waiting = sum(not member.is_expected for member, _ in record.waiting_pods())
     there = sum(m.succeeded or (m.live and m.node is not None) for m in gang.members)
     needed = gang.at_least if gang.binding.is_together else 1
-    return needed - there - placed
+    return needed - there - waiting
 
 
 def _first_need(record: Record) -> PlacementNeed | None:
@@ -201,8 +201,8 @@ def _moves(record: Record, moving: tuple[Member, ...]) -> Iterator[PlacementNeed
     """Yield the ways to place `moving` near the pods that stay, in the order to try them.
 
     First all of them in one request. Then the whole gang if no pod runs, else group by group: the
-    moving pods of a group, and the whole group if none of it runs. Last those alone that have a
-    place, and only too large a hold. A gang that waits for evictions and does not run is always
+    moving pods of a group, and the whole group if none of it runs. Last the pods that keep their
+    places and only need a smaller hold. A gang that waits for evictions and does not run is always
     tried as a whole.
     """
     waiting = _unbound_pods(record)
@@ -213,26 +213,31 @@ def _moves(record: Record, moving: tuple[Member, ...]) -> Iterator[PlacementNeed
         return
     yield PlacementNeed(Purpose.MOVE, moving)
     if record.is_running:
-        yield from _moves_of_groups(record, moving)
+        yield from _moves_of_groups(record.gang, moving, waiting)
     else:
         yield PlacementNeed(Purpose.WHOLE, waiting)
-    too_large = _placed_too_large(record)
-    if placed := tuple(member for member in moving if member.uid in too_large):
-        yield PlacementNeed(Purpose.MOVE, placed)
+    too_large = _pods_of_too_large_holds(record)
+    if on_large := tuple(member for member in moving if member.uid in too_large):
+        yield PlacementNeed(Purpose.MOVE, on_large)
 
 
-def _moves_of_groups(record: Record, moving: tuple[Member, ...]) -> Iterator[PlacementNeed]:
-    gang = record.gang
+def _moves_of_groups(
+    gang: Gang, moving: tuple[Member, ...], waiting: tuple[Member, ...]
+) -> Iterator[PlacementNeed]:
+    """Yield for each group its moving pods, and all of its waiting pods if none of it runs."""
     running = {gang.group_of(m.rank) for m in gang.members if m.live and m.node is not None}
-    of_groups = _by_group(gang, _unbound_pods(record))
+    of_groups = _by_group(gang, waiting)
     for group, members in _by_group(gang, moving).items():
         yield PlacementNeed(Purpose.MOVE, members)
         if group not in running:
             yield PlacementNeed(Purpose.MOVE, of_groups[group])
 
 
-def _placed_too_large(record: Record) -> frozenset[PodUid]:
-    """Return the gated pods with usable places, of holds that keep places of no pod; O(members)."""
+def _pods_of_too_large_holds(record: Record) -> frozenset[PodUid]:
+    """Return the gated pods with usable places of holds that also keep places of no pod.
+
+    O(members).
+    """
     too_large = record.too_large_holds()
     if not too_large:
         return frozenset()
@@ -298,7 +303,7 @@ def _displaced_pods(record: Record) -> list[Member]:
     Also gated ones whose hold keeps places that no pod has any more: they get one of their own.
     """
     values, plan = record.selections(), record.plan
-    bypassed, too_large = record.gang.bypassed_webhook(), _placed_too_large(record)
+    bypassed, too_large = record.gang.bypassed_webhook(), _pods_of_too_large_holds(record)
     return [
         member
         for member in record.gang.members

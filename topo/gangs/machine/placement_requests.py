@@ -98,7 +98,7 @@ def check_request(record: Record, progress: Progress, now_s: float, *, ask: int)
     if not (record.unproven or progress.is_complete):
         return None
     waiting = tuple((member, note.node) for member, note in progress.waiting)
-    # As a placement does not: surplus pods, which no place would bring into one domain.
+    # A placement leaves out surplus pods (`kept_node`): with them a check drops what it found.
     bound = tuple(
         (m.rank, m.node)
         for m in gang.members

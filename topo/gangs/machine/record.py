@@ -167,9 +167,9 @@ class Record:
     def has_unwanted_nomination(self, member: Member) -> bool:
         """Whether a pod without a place is nominated, and not by its scheduler.
 
-        A stale nomination, or one of a pod that selects nothing and that its scheduler has not
-        tried yet, so that a master wrote it. What its note says of it does not count: whoever owns
-        the pod can write another one.
+        Its nomination is stale; or the pod selects nothing and its scheduler has not tried it yet,
+        so that a master nominated it. The owner of the pod can write any note, so the machine does
+        not ask the note.
         """
         if self.has_stale_nomination(member):
             return True

@@ -34,8 +34,8 @@ def status_of(record: Record, queue: PendingQueue, ahead: int | None) -> GangSta
 def is_undecided(record: Record, need: Need) -> bool:
     """Return whether a placement outside the queue is asked for, whose answer decides the state.
 
-    Until then the gang stands as it was told last: else it would be told again and again, whenever
-    room is looked for in vain.
+    Until then the machine keeps the state that it reported last. Else it would report two states
+    whenever it looks for room in vain.
     """
     return record.asked is not None and isinstance(need, PlacementNeed) and not need.in_queue
 
