@@ -106,7 +106,8 @@ class PlacementAnswers:
         if asked.request.kins:
             kept, there = self._kept_from(asked), self._occupied(asked.id, asked.request)
             asked = replace(asked, occupied=tuple(there), without=kept)
-        before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
+        # One that was bound since the gang was read runs where it is: its GPUs are not let go.
+        before = self._state.bookings.unbound_pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
         room = self._room(asked) if asked.takes else None
         found = self._where_booked(asked, owners, room) or answer_place(

@@ -196,6 +196,11 @@ class BookingsView:
         """Return those of the given pods that take something."""
         return [self._pods[uid].pod for uid in uids if uid in self._pods]
 
+    def unbound_pods(self, uids: Iterable[str]) -> list[Pod]:
+        """Return those of the given pods that take something and are not bound."""
+        found = (self._pods[uid] for uid in uids if uid in self._pods)
+        return [seen.pod for seen in found if seen.phase is not PodPhase.BOUND]
+
     def has_pod(self, uid: str) -> bool:
         """Return whether a pod takes something; O(1)."""
         return uid in self._pods
