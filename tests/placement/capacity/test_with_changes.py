@@ -30,7 +30,7 @@ def changes(draw: st.DrawFn, capacity: Capacity):
         "released": tuple(draw(st.lists(owners, max_size=3))),
         "taken": draw(
             st.dictionaries(
-                owners, st.dictionaries(names, st.integers(1, 9), max_size=20), max_size=3
+                owners, st.dictionaries(names, st.integers(0, 9), max_size=20), max_size=3
             )
         ),
         "hosts": [replace(host, ready=draw(st.booleans()), taints=()) for host in hosts],
@@ -107,3 +107,11 @@ def test_a_host_is_not_assumed_to_be_elsewhere_or_of_another_size() -> None:
     for other in (replace(host, gpus=4), replace(host, places=("a", "b"))):
         with pytest.raises(BrokenInvariantError, match=FIRST):
             capacity.with_changes(hosts=[other])
+
+
+def test_an_owner_of_no_gpus_gives_back_none() -> None:
+    """A pod that takes shares of a card has a node and no whole GPU."""
+    capacity = cluster((2, 2))
+    capacity.book("pod/jobs/shares/uid", {FIRST: 0})
+    freed = capacity.with_changes(released=capacity.bookings())
+    assert (freed.used(FIRST), freed.free(FIRST)) == (0, capacity.free(FIRST))

@@ -287,7 +287,7 @@ class CapacityView:
         used, touched = self._used, dict[NodeName, None]()
         for owner, gpus in bookings.items():
             for name, number in self._bookings.pop(owner, {}).items():
-                used[name] -= number
+                used[name] = used.get(name, 0) - number
                 touched[name] = None
             for name, number in gpus.items():
                 used[name] = used.get(name, 0) + number
