@@ -257,7 +257,7 @@ def hold_summary(hold: Hold, now_s: float) -> HoldSummary:
         "pods": request.pods,
         "gpus_per_pod": request.gpus_per_pod,
         "group_size": request.group_size,
-        "gpus": request.pods * request.gpus_per_pod,
+        "gpus": sum(hold.gpus.values()),
         "nodes": len({node for group in hold.groups for node, _ in group.pods}),
     }
 

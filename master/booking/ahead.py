@@ -51,13 +51,13 @@ class Keeper:
 
 
 class Waiting(NamedTuple):
-    """The pods of a keeper that exist, wait, and book nothing; each rank once.
+    """The GPUs of pods of a keeper that exist, wait, and book nothing; each rank once.
 
     `since_s` is since when it waits for further ones, on the clock of the bookings; None: since its
     hold was made.
     """
 
-    pods: int
+    gpus: int
     since_s: float | None = None
 
 
@@ -69,7 +69,7 @@ class HoldReader(Protocol):
         ...
 
     def waiting(self, keeper: Keeper) -> Waiting:
-        """Return which pods of the keeper exist, wait, and book nothing. O(pods)."""
+        """Return what pods of the keeper ask for that exist, wait, and book nothing. O(pods)."""
         ...
 
 
@@ -119,27 +119,24 @@ class AheadBudget:
         return [
             kept
             for (prefix, _), (keeper, holds) in found.items()
-            for kept in self._kept_by(keeper, holds, self.readers[prefix])
+            for kept in self._kept_by(prefix, keeper, holds)
         ]
 
-    def _kept_by(
-        self, keeper: Keeper, holds: Iterable[Hold], reader: HoldReader
-    ) -> Iterator[KeptAhead]:
+    def _kept_by(self, prefix: str, keeper: Keeper, holds: Iterable[Hold]) -> Iterator[KeptAhead]:
         """Yield what one keeper has, by type: what its holds await, less what is for its pods."""
         awaited = [(hold, sum(self.state.bookings.awaited(hold.id).values())) for hold in holds]
         if not any(gpus for _, gpus in awaited):
             return
-        waiting, since_s = reader.waiting(keeper)
+        waiting_gpus, since_s = self.readers[prefix].waiting(keeper)
         of_type: dict[str, list[tuple[Hold, int]]] = {}
         for hold, gpus in awaited:
             of_type.setdefault(hold.gpu_type, []).append((hold, gpus))
         for gpu_type, parts in of_type.items():
-            gpus_per_pod = parts[0][0].wish.request.gpus_per_pod
-            for_pods = min(sum(gpus for _, gpus in parts), waiting * gpus_per_pod)
-            waiting -= for_pods // gpus_per_pod
+            for_pods = min(sum(gpus for _, gpus in parts), waiting_gpus)
+            waiting_gpus -= for_pods
             if (gpus := sum(gpus for _, gpus in parts) - for_pods) > 0:
                 yield KeptAhead(
-                    id=keeper.id,
+                    id=f"{prefix}{keeper.id}",
                     namespace=keeper.namespace,
                     kind=keeper.kind,
                     name=keeper.name,

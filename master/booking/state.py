@@ -290,7 +290,7 @@ class BookingState:
         if self.on_hold is not None:
             self.on_hold(change)
         hold = change.hold
-        gpus = _pod_count(hold) * hold.wish.request.gpus_per_pod
+        gpus = sum(hold.gpus.values())
         strayed = {"elsewhere": dict(change.elsewhere)} if change.elsewhere else {}
         _log.info(f"hold {change.what}", hold=hold.id, pods=_pod_count(hold), gpus=gpus, **strayed)
 

@@ -58,7 +58,7 @@ class GroupsAhead:
         )
 
     def waiting(self, keeper: Keeper) -> Waiting:
-        """Return the ranks of pods that exist, have nodes held and are not bound; O(pods).
+        """Return the GPUs of pods that exist, have nodes held and are not bound; O(pods).
 
         Its holds are made again and again: it waits since its newest pod was made.
         """
@@ -66,9 +66,10 @@ class GroupsAhead:
         held = {rank for ranks in self.held(gang_id).values() for rank in ranks}
         live = self.pods_of(gang_id)
         has_pod = self.budget.state.bookings.has_pod
-        ranks = {pod.rank for pod in live if not has_pod(pod.metadata.uid)} & held
+        gpus = {pod.rank: pod.gpus for pod in live if not has_pod(pod.metadata.uid)}
         newest_s = max((pod.created_s for pod in live), default=None)
-        return Waiting(len(ranks), newest_s - self.ahead_s if newest_s is not None else None)
+        since_s = newest_s - self.ahead_s if newest_s is not None else None
+        return Waiting(sum(gpus[rank] for rank in gpus.keys() & held), since_s)
 
     # What is asked
 
@@ -107,7 +108,7 @@ class GroupsAhead:
 
 def _asked(pods: Sequence[GangPod], request: Request, lacks: int) -> AheadRequest:
     return AheadRequest(
-        id=pods[0].gang_id,
+        id=f"{EXTENDER_KEYS}{pods[0].gang_id}",
         namespace=pods[0].metadata.namespace,
         gpus=lacks * request.gpus_per_pod,
         gpu_type="",

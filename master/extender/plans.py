@@ -27,7 +27,7 @@ from master.kube.store import Grouped, Store
 from master.object_errors import ObjectErrors, ObjectKind
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.gangs.decisions.place import answer_place
-from topo.gangs.decisions.placed import Placed
+from topo.gangs.decisions.placed import Placed, Seat, slack_of
 from topo.gangs.extender.needs import (
     MAX_GROUP_PODS,
     AbsentRanks,
@@ -168,13 +168,11 @@ class ExtenderPlans:
         if hold_id is None or not isinstance(hold, Hold):
             why = self._refused.get(pod.gang_id)
             return NoPlan(why) if why is not None else None
-        gpus = hold.wish.request.gpus_per_pod
         awaited = self._state.bookings.awaited(hold_id)
-        ranks = self._held(pod.gang_id)[hold_id]
-        return PodPlan(
-            frozenset(node for node, left in awaited.items() if left >= gpus),
-            planned_nodes(hold, ranks).get(pod.rank),
-        )
+        kept = frozenset(node for node, left in awaited.items() if left >= pod.gpus)
+        own = planned_nodes(hold, self._held(pod.gang_id)[hold_id]).get(pod.rank)
+        # Of places of different sizes each is for its own pod: a larger one would have none.
+        return PodPlan(kept & {own} if hold.slack else kept, own)
 
     def short_of(self, names: Collection[str], gpus: int) -> frozenset[str]:
         """Return the known nodes that have fewer unbooked GPUs, of the named ones at least.
@@ -392,13 +390,14 @@ class ExtenderPlans:
             if hold_id not in (*needs.replaced, *needs.ended) and isinstance(hold, Hold):
                 kept = planned_nodes(hold, ranks) | kept
         takes = most_of(pod.takes for pod in live)
+        gpus = {pod.rank: pod.gpus for pod in live}
         room = PodRoom(self._state.room, takes, request.gpus_per_pod)
         stay = sorted((rank, node) for rank, node in kept.items() if rank not in needs.ranks)
         asked = Place(
             id=gang_id,
             ask=0,
             request=request,
-            wanted=tuple(_member(rank) for rank in needs.ranks),
+            wanted=tuple(_member(rank, gpus.get(rank)) for rank in needs.ranks),
             kept=tuple(stay),
             replaced=needs.replaced,
             takes=takes,
@@ -415,9 +414,9 @@ class ExtenderPlans:
 
     def _book(self, gang_id: GangId, size: int, asked: Place, found: Placed) -> str:
         """Hold what was found, a hold for each group, in place of the replaced ones."""
-        of_group: dict[int, list[tuple[int, NodeName]]] = {}
+        of_group: dict[int, list[Seat]] = {}
         for pod, node in zip(asked.wanted, found.nodes, strict=True):
-            of_group.setdefault(pod.rank // size, []).append((pod.rank, node))
+            of_group.setdefault(pod.rank // size, []).append((pod, node))
         events = [
             _hold_asked(gang_id, each, found, self._state.generation) for each in of_group.values()
         ]
@@ -459,14 +458,12 @@ def _stated_pods(live: list[GangPod]) -> int | None:
     return stamp.pods if isinstance(stamp, Stamp) and stamp.pods <= MAX_PODS_AHEAD else None
 
 
-def _member(rank: int) -> Member:
-    return Member(uid=PodUid(""), name="", rank=rank, version="")
+def _member(rank: int, gpus: int | None) -> Member:
+    return Member(uid=PodUid(""), name="", rank=rank, version="", gpus=gpus)
 
 
-def _hold_asked(
-    gang_id: GangId, placed: list[tuple[int, NodeName]], found: Placed, generation: int
-) -> HoldAsked:
-    ranks = HeldRanks(gang_id, tuple(rank for rank, _ in placed))
+def _hold_asked(gang_id: GangId, placed: list[Seat], found: Placed, generation: int) -> HoldAsked:
+    ranks = HeldRanks(gang_id, tuple(pod.rank for pod, _ in placed))
     pods: dict[NodeName, int] = {}
     for _, node in placed:
         pods[node] = pods.get(node, 0) + 1
@@ -485,4 +482,5 @@ def _hold_asked(
         mode=found.mode,
         gpu_type=found.gpu_type,
         groups=(PlannedGroup(0, tail=False, pods=tuple(pods.items()), domains=()),),
+        slack=slack_of(placed, request.gpus_per_pod),
     )

@@ -196,6 +196,11 @@ def _flaws(hold: Hold) -> Iterator[str]:
     is_whole = sum(sizes) == request.pods and max(sizes, default=0) <= request.pods_per_group
     if not is_whole or any(not n for group in hold.groups for _, n in group.pods):
         yield "its groups are not those of its request"
+    places, slack = hold.places, dict(hold.slack)
+    if len(slack) < len(hold.slack) or any(
+        not 0 < gpus <= places[node] * request.gpus_per_pod for node, gpus in slack.items()
+    ):
+        yield "its slack is not of its places"
 
 
 def _is_name(text: str, most_chars: int) -> bool:

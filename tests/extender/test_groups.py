@@ -52,6 +52,25 @@ async def test_a_jobs_groups_are_whole_and_each_pod_is_on_the_node_of_its_rank(
             assert nodes == sorted(nodes), "two pods on each node, by rank"
 
 
+async def test_pods_of_different_sizes_go_each_to_its_own_place(
+    server: FakeServer, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    """A small pod has the whole place of a large one among its nodes, and may not take it."""
+    async with asked(server, tmp_path) as asking:
+        await scheduler.pod_comes("train-0", 8, job="train", rank=0, group=16)
+        await scheduler.pod_comes("train-1", 4, job="train", rank=1, group=16)
+        await asyncio.sleep(5)
+        state = asking.master.service.placements.state
+        (hold,) = state.holds()
+        large, small = dict(sorted(hold.gpus.items(), key=lambda each: -each[1]))
+        assert (hold.gpus[large], hold.gpus[small]) == (8, 4)
+        assert state.capacity.free(small) == 4
+        found = await scheduler.schedule(asking, "train-1")
+        assert found["NodeNames"] == [small]
+        found = await scheduler.schedule(asking, "train-0")
+        assert found["NodeNames"] == [large]
+
+
 async def test_a_pod_of_somebody_else_gets_no_gpu_that_is_held_for_a_group(
     server: FakeServer, scheduler: Scheduler, tmp_path: Path
 ) -> None:

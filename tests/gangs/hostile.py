@@ -1,6 +1,7 @@
 """A tenant whose pods state anything, below the readers: members that no honest job has."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.gangs.jobs import Job, job
@@ -59,8 +60,7 @@ class WaryCluster(Cluster):
         if node is None or member.finished:
             self.bookings.advance(0.0, PodGone(uid))
             return
-        gpus = self.jobs[gang_id].request.gpus_per_pod
-        hold = note.hold if note is not None else None
+        gpus, hold = self.gpus_of(uid), note.hold if note is not None else None
         pod = Pod(uid=uid, namespace="jobs", name=member.name, node=node, gpus=gpus, hold=hold)
         phase = PodPhase.BOUND if member.node is not None else PodPhase.NOMINATED
         self.bookings.advance(0.0, PodSeen(pod, phase))
@@ -84,10 +84,11 @@ class WaryLeader(Leader):
 
 @dataclass
 class Tenant:
-    """Makes and changes pods of its own gangs."""
+    """Makes and changes pods of its own gangs. `sizes` returns the GPUs of the pods of one."""
 
     cluster: Cluster
     random: random.Random
+    sizes: Callable[[], tuple[int, ...]] = tuple
     names: int = 0
 
     def act(self) -> None:
@@ -143,6 +144,7 @@ class Tenant:
         made.is_late = self.random.random() < 0.2
         made.is_elastic = self.random.random() < 0.1
         made.created_s = 1e6 + self.names
+        made.sizes = self.sizes()
         return made
 
     def _create(self, made: Job) -> None:
@@ -153,7 +155,7 @@ class Tenant:
         node = None
         if self.random.random() < 0.1:
             node = self._node()
-            if self.cluster.free(node) < made.request.gpus_per_pod:
+            if self.cluster.free(node) < made.gpus_of(rank):
                 return  # a kubelet fails it
         uid = self.cluster.create(
             made.id,

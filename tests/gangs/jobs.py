@@ -30,6 +30,12 @@ class Job:
     """Whether its controller makes some of its pods only once others run."""
     is_elastic: bool = False
     """Whether its pods may come and go while others run."""
+    sizes: tuple[int, ...] = ()
+    """The GPUs of its pods by rank, again and again; empty: all take as many as the largest."""
+
+    def gpus_of(self, rank: int) -> int:
+        """The GPUs of the pod of a rank."""
+        return self.sizes[rank % len(self.sizes)] if self.sizes else self.request.gpus_per_pod
 
 
 def job(name: str, pods: int, size: int | None = 16, **more: object) -> Job:

@@ -25,11 +25,10 @@ def scheduled(cluster: Cluster) -> bool:
 def schedule_whole(cluster: Cluster, gang_id: GangId) -> bool:
     """Volcano: all that wait in one go, or none; a nominated node first, else any selected."""
     waiting = [uid for uid in cluster.uids(gang_id) if cluster.pods[uid].opened]
-    gpus = cluster.jobs[gang_id].request.gpus_per_pod
     taken: dict[NodeName, int] = {}
     chosen: dict[PodUid, NodeName] = {}
     for uid in waiting:
-        places = cluster.selected(uid)
+        gpus, places = cluster.gpus_of(uid), cluster.selected(uid)
         nominated = cluster.pods[uid].nominated
         if nominated in places:
             places = [nominated, *places]
@@ -97,13 +96,13 @@ def _clear_for(cluster: Cluster, uid: PodUid) -> bool:
 def schedule_pod(cluster: Cluster, uid: PodUid) -> bool:
     """kube-scheduler: one pod; respects nominations of others, and forgets one that failed."""
     member = cluster.pods[uid]
-    gpus = cluster.jobs[cluster.owner[uid]].request.gpus_per_pod
+    gpus = cluster.gpus_of(uid)
     places = cluster.selected(uid)
     if member.nominated in places:
         places = [member.nominated, *places]
     for node in places:
         others = sum(
-            cluster.jobs[cluster.owner[other.uid]].request.gpus_per_pod
+            cluster.gpus_of(other.uid)
             for other in cluster.pods.values()
             if other.uid != uid and other.node is None and other.nominated == node
         )
@@ -128,16 +127,15 @@ def schedule_group(cluster: Cluster, gang_id: GangId) -> bool:
     waiting = [each for each in members if each.waits]
     if not waiting or any(each.gated for each in waiting):
         return False
-    gpus = cluster.jobs[gang_id].request.gpus_per_pod
     taken: dict[NodeName, int] = {}
     chosen: dict[PodUid, NodeName] = {}
     for each in waiting:
-        places = cluster.selected(each.uid)
+        gpus, places = cluster.gpus_of(each.uid), cluster.selected(each.uid)
         if each.nominated in places:
             places = [each.nominated, *places]
         for node in places:
             others = taken.get(node, 0) + sum(
-                cluster.jobs[cluster.owner[other.uid]].request.gpus_per_pod
+                cluster.gpus_of(other.uid)
                 for other in cluster.pods.values()
                 if other.uid != each.uid and other.uid not in chosen
                 if other.node is None and other.nominated == node
@@ -183,6 +181,7 @@ def _clear_group(
             return False
     for uid, node in cleared.items():
         for pod in [pod for pod in there if pod.node == node]:
+            there.remove(pod)
             cluster.evict(pod)
         cluster.change(uid, nominated=node)
     return True

@@ -8,6 +8,7 @@ from tests.gangs.leader import Leader
 from tests.gangs.test_random_life import (
     ELASTIC,
     GROUPED,
+    UNLIKE,
     Life,
     none_is_planned_twice,
     reasons_are_true,
@@ -17,7 +18,7 @@ from tests.gangs.test_random_life import (
 STEPS = 120
 FOUND = (
     *(1_100_693, 100_407, 2_100_973, 2_103_067, 202_704),
-    *(2_202_853, 2_408_155, 1_502_972, 2_503_222),
+    *(2_202_853, 2_408_155, 1_502_972, 2_503_222, 6_000_222),
 )
 """Lives that broke a promise once, each for a reason of its own.
 
@@ -26,7 +27,7 @@ places; a nomination of a dead leader stayed where the pod's owner wrote another
 the same in a PodGroup; a hold kept a place that no pod of its gang had any more, while others were
 open; the same while others were gated, with room beside and without; a bound pod named an older
 hold than that of its plan; a bound pod too many made a check drop what was placed without it, for
-ever, in two ways.
+ever, in two ways; a hold kept a place that others had taken, as the rest of its group had no room.
 """
 
 
@@ -37,7 +38,7 @@ class HostileLife(Life):
         super().__init__(seed)
         self.cluster = WaryCluster(dragonflies(2, 2), preempts=self.cluster.preempts)
         self.leader = self.new_leader()
-        self.tenant = Tenant(self.cluster, self.random)
+        self.tenant = Tenant(self.cluster, self.random, self.drawn_sizes)
 
     def new_leader(self) -> Leader:
         return WaryLeader.over(self.cluster, self.settings)
@@ -67,6 +68,7 @@ class HostileLife(Life):
         *range(8),
         *range(ELASTIC, ELASTIC + 4),
         *range(GROUPED, GROUPED + 8),
+        *range(UNLIKE, UNLIKE + 8),
         *FOUND,
         *(pytest.param(each, marks=pytest.mark.slow) for each in range(8, 200)),
     ],

@@ -27,6 +27,9 @@ ELASTIC = 1_000_000
 """From this seed on jobs may have fewer pods to start with."""
 GROUPED = 2_000_000
 """From this seed on jobs may be PodGroups of Kubernetes."""
+UNLIKE = 3_000_000
+"""From this seed on pods of a job may ask for different numbers of GPUs, too."""
+SIZES = ((), (8, 0), (0, 8), (8, 4), (4, 4, 8))
 WAITING = {GangState.NO_ROOM, GangState.NEVER_FITS, GangState.BEHIND}
 
 
@@ -45,6 +48,7 @@ class Life:
         self.names = 0
         self.is_elastic = ELASTIC <= seed < GROUPED
         """Whether some jobs start with fewer pods than all."""
+        self.is_unlike = seed >= UNLIKE
         self.bindings = [*Binding] if seed >= GROUPED else [Binding.WHOLE, Binding.PIECEMEAL]
 
     def new_leader(self) -> Leader:
@@ -106,7 +110,13 @@ class Life:
         priority = self.random.randint(0, 2)
         at_least = self.random.choice((0, 0, pods // 2, pods - 1)) if self.is_elastic else 0
         more = {"binding": binding, "mode": mode, "priority": priority, "at_least": at_least}
-        return job(f"g{self.names}", pods, size, created_s=float(self.names), **more)
+        made = job(f"g{self.names}", pods, size, created_s=float(self.names), **more)
+        made.sizes = self.drawn_sizes()
+        return made
+
+    def drawn_sizes(self) -> tuple[int, ...]:
+        """What pods of a job ask for; one of them for all GPUs of a node."""
+        return self.random.choice(SIZES) if self.is_unlike else ()
 
     def intrude(self) -> None:
         node = self._node()
@@ -169,6 +179,8 @@ class Life:
                 continue  # its scheduler puts such a pod anywhere
             if 0 < each.at_least < each.request.pods:
                 continue  # Volcano binds what is left of a plan that lost a node, pods exchanged
+            if each.sizes and each.binding is Binding.WHOLE:
+                continue  # it takes planned nodes with room beside small pods for one that is lost
             if each.request.mode is PlacementMode.REQUIRED and each.request.pods_per_group == 2:
                 for homes in self.cluster.groups(gang_id).values():
                     assert len(homes) == 1, f"a group of {gang_id} is split over {homes}"
@@ -233,14 +245,18 @@ def something_runs(life: Life) -> None:
         assert isinstance(place(empty, each.request), NoFit), f"{gang_id} stands still"
 
 
-FOUND = (200_095, 213_063, 232_332, 305_906, 315_024, 317_818, 402_996, 406_277, 406_724, 416_553)
+FOUND = (
+    *(200_095, 213_063, 232_332, 305_906, 315_024, 317_818, 402_996, 406_277, 406_724, 416_553),
+    3_000_684,
+)
 """Lives that broke a promise once, each for a reason of its own.
 
 Notes of two plans on pods of which none was gated; a hold that kept the node of a place that was
 given up; pods without a gate that took the nodes of their opened siblings; a nomination to a node
 of an older plan; pods that a dead leader had booked elsewhere; room that came back between two
 looks; a hold for a pod that came again without a gate; labels of two plans at once; a bound pod
-with the hold of a plan that waits for evictions; a label that a dead leader sent.
+with the hold of a plan that waits for evictions; a label that a dead leader sent; a gated pod was
+placed again and again on a node whose value the opened pods of its group do not select.
 """
 
 
@@ -250,6 +266,7 @@ with the hold of a plan that waits for evictions; a label that a dead leader sen
         *range(25),
         *range(ELASTIC, ELASTIC + 25),
         *range(GROUPED, GROUPED + 25),
+        *range(UNLIKE, UNLIKE + 25),
         *FOUND,
         *(pytest.param(each, marks=pytest.mark.deep) for each in range(25, 500)),
     ],

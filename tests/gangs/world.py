@@ -100,6 +100,7 @@ class Cluster:
         uid = PodUid(f"{gang_id}-{rank}.{next(self.names)}")
         values: dict[str, object] = {"uid": uid, "name": f"{gang_id}-{rank}", "rank": rank}
         values |= {"version": self._version(), "gated": True}
+        values |= {"gpus": self.jobs[gang_id].gpus_of(rank)}
         self.pods[uid] = Member(**(values | more))  # type: ignore[arg-type]
         self.owner[uid] = gang_id
         if not self.pods[uid].gated:
@@ -308,7 +309,7 @@ class Cluster:
 
     def _count(self, uid: PodUid) -> None:
         """Tells the bookings what the pod takes, as the source of pods does."""
-        member, gang_id = self.pods[uid], self.owner[uid]
+        member = self.pods[uid]
         node = member.node
         if node is None and not member.gated:
             is_held = member.note is not None and member.note.is_booked
@@ -316,8 +317,7 @@ class Cluster:
         if node is None or member.finished:
             self.bookings.advance(0.0, PodGone(uid))
             return
-        gpus = self.jobs[gang_id].request.gpus_per_pod
-        hold = member.note.hold if member.note is not None else None
+        gpus, hold = self.gpus_of(uid), member.note.hold if member.note is not None else None
         pod = Pod(uid=uid, namespace=NAMESPACE, name=member.name, node=node, gpus=gpus, hold=hold)
         phase = PodPhase.BOUND if member.node is not None else PodPhase.NOMINATED
         self.bookings.advance(0.0, PodSeen(pod, phase))
@@ -361,6 +361,7 @@ class Cluster:
             gpu_type=found.gpu_type,
             groups=found.groups,
             without=asked.without,
+            slack=found.slack,
         )
         *_, made, _ = self.bookings.advance(0.0, *let_go, *released, ask, HoldCommitted(hold))
         assert isinstance(made, HoldChange), made
@@ -397,7 +398,7 @@ class Cluster:
             other = self.jobs[self.owner[uid]]
             if other.id != gang_id and member.node and member.live and other.priority < below:
                 (owner,) = self._owners([uid])
-                gpus = other.request.gpus_per_pod
+                gpus = self.gpus_of(uid)
                 found.append(Evictable(owner, member.node, gpus, other.priority, other.id))
         return found
 
@@ -419,6 +420,10 @@ class Cluster:
 
     # What schedulers go by, and what they write
 
+    def gpus_of(self, uid: PodUid) -> int:
+        """The GPUs that a pod asks for."""
+        return self.pods[uid].takes_gpus(self.jobs[self.owner[uid]].request.gpus_per_pod)
+
     def free(self, node: NodeName, *, nominated_for: int = 0) -> int:
         """GPUs on a node that no bound pod takes."""
         host = self.capacity.host(node)
@@ -427,7 +432,7 @@ class Cluster:
         taken = sum(8 for at in self.foreign.values() if at == node)
         for uid, member in self.pods.items():
             if member.node == node and not member.finished:
-                taken += self.jobs[self.owner[uid]].request.gpus_per_pod
+                taken += self.gpus_of(uid)
         return host.gpus - taken - nominated_for
 
     def selected(self, uid: PodUid) -> list[NodeName]:
@@ -440,7 +445,6 @@ class Cluster:
 
     def bind(self, uid: PodUid, node: NodeName) -> None:
         """The scheduler's binding: never over what the node has, never of a gated pod."""
-        gpus = self.jobs[self.owner[uid]].request.gpus_per_pod
-        assert self.free(node) >= gpus, f"{node} is overbooked"
+        assert self.free(node) >= self.gpus_of(uid), f"{node} is overbooked"
         assert not self.pods[uid].gated
         self.change(uid, node=node, nominated=None, unscheduled="")

@@ -44,10 +44,14 @@ def plan_of(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Standing:
-    """How the pods of a victim's job stand: by uid the node and the hold of their plan."""
+    """How the pods of a victim's job stand: by uid the node and the hold of their plan.
+
+    `is_settled`: a pod was opened, or each has a plan.
+    """
 
     plans: dict[str, tuple[str, str]] = field(default_factory=dict)
     gated: set[str] = field(default_factory=set)
+    is_settled: bool = True
 
 
 def standing(cluster: SharedCluster, key: JobKey, job: UserJob) -> Standing:
@@ -60,6 +64,8 @@ def standing(cluster: SharedCluster, key: JobKey, job: UserJob) -> Standing:
         plan = plan_of(pod)
         if "node" in plan and not node_of(pod):
             found.plans[uid] = (plan["node"], plan["hold"])
+    live = {pod["metadata"]["uid"] for pod in cluster.pods_of(key, job) if is_live(pod)}
+    found.is_settled = not live <= found.gated or live <= found.plans.keys()
     return found
 
 
@@ -99,7 +105,13 @@ def _split(
 def lost_places(
     cluster: SharedCluster, key: JobKey, before: Standing, now: Standing
 ) -> Iterator[str]:
-    """Yield the pods of a job that lost their place although nothing happened on its nodes."""
+    """Yield the pods of a job that lost their place although nothing happened on its nodes.
+
+    A leader may die between the notes of two pods. Where nothing is opened the next one places all
+    of them again (`restore_record`), so that a plan of a part of them is no place yet.
+    """
+    if not before.is_settled:
+        return
     happened = [cluster.touched_s.get(node, -AFTER_S) for node, _ in before.plans.values()]
     happened.append(cluster.disturbed_s[key])
     if cluster.clock() - max(happened) < AFTER_S:

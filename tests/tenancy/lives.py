@@ -19,14 +19,16 @@ from functools import partial
 import structlog
 
 from tests.gangs import test_hostile_life as of_machine
-from tests.gangs.test_random_life import ELASTIC, GROUPED
+from tests.gangs.test_random_life import ELASTIC, GROUPED, UNLIKE
 from tests.support.virtual_time import in_virtual_time
 from tests.tenancy.life import STEPS, ExtenderLife, SharedLife
 
 
 def live_on_machine(seed: int) -> None:
-    """A life of the machine alone; of each three one has elastic jobs, and one PodGroups."""
-    of_machine.live(seed + (0, ELASTIC, GROUPED)[seed % 3])
+    """A life of the machine alone; of each four one has elastic jobs, one PodGroups, and one pods
+    that ask for different numbers of GPUs.
+    """
+    of_machine.live(seed + (0, ELASTIC, GROUPED, UNLIKE)[seed % 4])
 
 
 def live_whole(seed: int) -> None:

@@ -85,6 +85,23 @@ def test_a_place_that_goes_without_a_reason_is_found(cluster: SharedCluster, cha
     assert not [*lost_places(cluster, KEY, before, now)]
 
 
+def test_a_plan_of_a_part_of_the_pods_is_no_place_until_one_of_them_is_opened(
+    cluster: SharedCluster,
+) -> None:
+    cluster.clock = lambda: 100.0
+    plan(cluster, "node-1", "node-2", "node-5", "node-6")
+    first, second = (pod["metadata"]["annotations"] for pod in pods_of(cluster)[:2])
+    del second["metax-tech.com/placement"]
+    before = standing(cluster, KEY, job_of(cluster))
+    kept, first["metax-tech.com/placement"] = first["metax-tech.com/placement"], "{}"
+    assert not [*lost_places(cluster, KEY, before, standing(cluster, KEY, job_of(cluster)))]
+    first["metax-tech.com/placement"] = kept
+    pods_of(cluster)[2]["spec"]["schedulingGates"] = []
+    before = standing(cluster, KEY, job_of(cluster))
+    first["metax-tech.com/placement"] = "{}"
+    assert [*lost_places(cluster, KEY, before, standing(cluster, KEY, job_of(cluster)))]
+
+
 def counted_wrongly(cluster: SharedCluster) -> Iterator[dict[str, dict[str, int]]]:
     yield {}
     yield {**booked(cluster), "hold-1": {"node-1": 8}}

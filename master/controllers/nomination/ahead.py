@@ -68,14 +68,13 @@ class GangsAhead:
         )
 
     def waiting(self, keeper: Keeper) -> Waiting:
-        """Return the ranks of pods that exist and book nothing by themselves yet; O(pods)."""
+        """Return the GPUs of pods that exist and book nothing by themselves yet; O(pods)."""
         has_pod = self.budget.state.bookings.has_pod
-        ranks = {
-            pod.rank
-            for pod in self.pods_of(GangId(keeper.id))
-            if not (pod.finished or pod.terminating or pod.is_chooser or has_pod(pod.metadata.uid))
-        }
-        return Waiting(len(ranks))
+        gpus: dict[int, int] = {}
+        for pod in self.pods_of(GangId(keeper.id)):
+            if not (pod.finished or pod.terminating or has_pod(pod.metadata.uid)):
+                gpus[pod.rank] = max(pod.gpus, gpus.get(pod.rank, 0))
+        return Waiting(sum(gpus.values()))
 
     def booked_until_s(self, gang_id: GangId) -> float:
         """Return when the last hold of a gang ends; -inf without one. O(its holds)."""
@@ -150,7 +149,7 @@ class GangsAhead:
     ) -> AheadRequest:
         using = next((pod for pod in pods if pod.gpus), None)
         return AheadRequest(
-            id=gang_id,
+            id=f"{GANG_KEYS}{gang_id}",
             namespace=pods[0].metadata.namespace,
             gpus=lacks * gpus_per_pod,
             gpu_type="",

@@ -24,7 +24,7 @@ from topo.gangs.machine.instructions import Check, Occupied, Place
 from topo.model.ids import Kind, NodeName
 from topo.model.words import counted, listed
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, Pod, PodGone
-from topo.placement.booking.holds import HoldId, HoldRefused, HoldRequest
+from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.capacity.node_room import Held
 from topo.placement.capacity.pod_room import PodRoom
 from topo.placement.job.request import Kin, Request
@@ -226,14 +226,29 @@ class PlacementAnswers:
 
     def _held(self, replaced: Collection[HoldId]) -> Iterator[Held]:
         """Yield the pods that other holds of gangs keep nodes for; O(nodes of these holds)."""
-        bookings = self._state.capacity.bookings()
         for gang_id, holds in self._by_gang().items():
             gang = self.known.get(gang_id)
             if gang is None or not gang.takes:
                 continue
             for hold in set(holds).difference(replaced):
-                for node, gpus in bookings.get(hold, {}).items():
-                    yield node, gang.takes, gpus // gang.request.gpus_per_pod
+                for node, pods in self._awaited_pods(gang, hold):
+                    yield node, gang.takes, pods
+
+    def _awaited_pods(self, gang: Gang, hold_id: HoldId) -> Iterable[tuple[NodeName, int]]:
+        """Return how many pods a hold waits for, by node; O(its nodes).
+
+        Of places of different sizes O(members): their GPUs do not say how many there are.
+        """
+        hold = self._state.find_hold(hold_id)
+        if not isinstance(hold, Hold) or not hold.slack:
+            awaited = self._state.capacity.bookings().get(hold_id, {})
+            return [(node, gpus // gang.request.gpus_per_pod) for node, gpus in awaited.items()]
+        has_pod = self._state.bookings.has_pod
+        seats = ((each, each.note) for each in gang.members if each.live)
+        there = Counter(
+            note.node for each, note in seats if note and note.hold == hold_id and has_pod(each.uid)
+        )
+        return [(node, max(0, pods - there[node])) for node, pods in hold.places.items()]
 
     def check(self, asked: Check, blocked: str, evictable: Sequence[Evictable]) -> Checked:
         """Return the planned nodes that cannot take their pods now.
@@ -278,6 +293,7 @@ class PlacementAnswers:
             gpu_type=found.gpu_type,
             groups=found.groups,
             without=asked.without,
+            slack=found.slack,
         )
         *_, change = self._state.advance(
             *(PodGone(pod.uid) for pod in before),

@@ -172,7 +172,7 @@ class RequestBookings:
         """Return what says why the namespace may not have these GPUs booked, of a type."""
         request = asked.terms.request
         ahead = AheadRequest(
-            id=asked.uid,
+            id=f"{self.prefix}{asked.uid}",
             namespace=asked.namespace,
             gpus=request.pods * request.gpus_per_pod,
             gpu_type="",

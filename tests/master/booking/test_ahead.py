@@ -1,6 +1,6 @@
 """What is kept ahead is shown to people, Prometheus and `topo doctor`, in bounded numbers."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import prometheus_client as prom
 
@@ -15,6 +15,7 @@ from tests.publish.forests import VENDOR
 from topo.model.cluster import ClusterNode
 from topo.model.forest import Snapshot
 from topo.model.ids import Generation, NodeName
+from topo.placement.booking.ahead import AheadRequest
 from topo.placement.booking.events import HoldAsked, HoldReleased, Pod, PodPhase, PodSeen
 from topo.placement.booking.holds import Hold, HoldId, HoldRequest, Limits
 from topo.placement.job.plan import PlannedGroup
@@ -54,14 +55,14 @@ class Booked:
         self.readers = Readers()
         self.budget = AheadBudget(self.state, 0.25, readers={"gang/": self.readers})
 
-    def hold(self, namespace: str, name: str, node: str, gpus: int) -> HoldId:
+    def hold(self, namespace: str, name: str, node: str, gpus: int, way: str = "gang/") -> HoldId:
         """So many GPUs of a node, a pod for each."""
-        request, hold = Request(pods=gpus, gpus_per_pod=1), HoldId(f"hold-{namespace}-{name}")
+        request, hold = Request(pods=gpus, gpus_per_pod=1), HoldId(f"hold-{namespace}-{name}-{way}")
         group = PlannedGroup(0, tail=False, pods=((NodeName(node), gpus),), domains=())
         self.state.advance(
             HoldAsked(
                 id=hold,
-                wish=HoldRequest(request, 80_000.0, f"gang/{namespace}/{name}"),
+                wish=HoldRequest(request, 80_000.0, f"{way}{namespace}/{name}"),
                 generation=1,
                 mode=PlacementMode.REQUIRED,
                 gpu_type="",
@@ -91,6 +92,21 @@ def test_a_pod_that_exists_takes_from_what_is_kept_whether_it_waits_or_is_bound(
     assert [each.gpus for each in booked.budget.list_kept()] == [6]
     booked.state.advance(HoldReleased(hold))
     assert booked.budget.list_kept() == []
+
+
+def test_what_a_gang_keeps_in_two_ways_counts_twice() -> None:
+    """A gang may have pods behind gates, and pods of which the extender decides; its id is one."""
+    booked = Booked()
+    booked.budget.readers["extender/"] = booked.readers
+    booked.hold("jobs", "late", "node-1", 8)
+    booked.hold("jobs", "late", "node-3", 8, way="extender/")
+    assert [(each.id, each.gpus) for each in booked.budget.list_kept()] == [
+        ("gang/jobs/late", 8),
+        ("extender/jobs/late", 8),
+    ]
+    asked = AheadRequest(id="gang/jobs/late", namespace="jobs", gpus=9, gpu_type="", pods=9)
+    assert "keeps 8 of 64 GPUs" in booked.budget.excess(asked)
+    assert not booked.budget.excess(replace(asked, gpus=8))
 
 
 def test_what_is_kept_is_shown_by_namespace_with_the_limit_who_keeps_it_and_since_when() -> None:

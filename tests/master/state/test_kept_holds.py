@@ -53,6 +53,31 @@ def test_a_hold_of_other_pods_than_it_asks_for_is_left_out(sizes: tuple[int, ...
     assert "its groups are not those of its request" in found.flaw
 
 
+def with_slack(*slack: tuple[str, int]) -> Hold:
+    return replace(hold(2, 1), slack=tuple((NodeName(node), gpus) for node, gpus in slack))
+
+
+@pytest.mark.parametrize("slack", [[("n0", 8)], [("n0", 16), ("n1", 4)]])
+def test_what_pods_do_not_ask_for_of_a_hold_is_kept_with_it(slack: list[tuple[str, int]]) -> None:
+    made = with_slack(*slack)
+    found = kept(HoldsMemory(FORMAT, (made,), None))
+    assert found.memory is not None
+    assert found.memory.holds == (made,)
+
+
+@pytest.mark.parametrize(
+    "slack",
+    [[("n0", 17)], [("n0", 0)], [("n0", -8)], [("n9", 8)], [("n0", 8), ("n0", 8)]],
+)
+def test_a_hold_that_books_less_than_none_of_a_node_is_left_out(
+    slack: list[tuple[str, int]],
+) -> None:
+    found = kept(HoldsMemory(FORMAT, (with_slack(*slack),), None))
+    assert found.memory is not None
+    assert found.memory.holds == ()
+    assert "its slack is not of its places" in found.flaw
+
+
 @pytest.mark.parametrize(("namespace", "kept_ones"), [("team-a", 1), ("", 1), ("Team A", 0)])
 def test_a_hold_is_kept_with_the_namespace_whose_pods_have_it(
     namespace: str, kept_ones: int

@@ -28,11 +28,19 @@ from topo.placement.booking.events import (
     PodSeen,
     What,
 )
-from topo.placement.booking.holds import ClockReading, Ended, Hold, HoldId, HoldRequest, Limits
+from topo.placement.booking.holds import (
+    ClockReading,
+    Ended,
+    Hold,
+    HoldId,
+    HoldRequest,
+    Limits,
+    booked,
+)
 from topo.placement.booking.log import text_of
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
-from topo.placement.job.plan import NoFit
+from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Request
 
 NODES = tuple(NodeName(f"n{number}") for number in range(6))
@@ -99,6 +107,40 @@ def test_a_hold_that_turns_into_bound_pods_is_counted_once_and_has_then_ended():
     assert bookings.find(HoldId("h1")) == Ended(HoldId("h1"), "bound", 3)
     bookings.advance(4, *(PodGone(each.uid) for each in pods))
     assert not capacity.bookings()
+
+
+def held_less(**slack: int) -> tuple[Capacity, Bookings]:
+    """A hold of three places of 8 GPUs, less these GPUs of some nodes."""
+    capacity = threes()
+    bookings, request = Bookings(capacity), Request(pods=3, gpus_per_pod=8)
+    plan = place(capacity, request)
+    assert isinstance(plan, Plan)
+    asked = HoldAsked.of(HoldRequest(request, 60), plan, HoldId("h1"), 1)
+    less = tuple((NodeName(node), gpus) for node, gpus in slack.items())
+    bookings.advance(0, replace(asked, slack=less))
+    return capacity, bookings
+
+
+def test_a_hold_books_no_more_of_a_place_than_its_pod_asks_for():
+    capacity, bookings = held_less(n1=4)
+    assert used(capacity) == {"n0": 8, "n1": 4, "n2": 8}
+    pods = [pod("p0", "n0"), pod("p1", "n1", gpus=4)]
+    bookings.advance(1, *bound(*pods))
+    assert used(capacity) == {"n0": 8, "n1": 4, "n2": 8}
+    assert bookings.awaited(HoldId("h1")) == {"n2": 8}
+    assert of_holds(bookings.advance(2, *bound(pod("p2", "n2")))) == ["bound h1"]
+
+
+def test_a_hold_with_a_place_for_a_pod_of_no_gpus_lasts_until_its_owner_ends_it():
+    """That pod takes nothing by which it would be seen here, and may need its note borne out."""
+    capacity, bookings = held_less(n2=8)
+    assert used(capacity) == {"n0": 8, "n1": 8}
+    assert of_holds(bookings.advance(1, *bound(pod("p0", "n0"), pod("p1", "n1")))) == []
+    hold = bookings.find(HoldId("h1"))
+    assert isinstance(hold, Hold)
+    assert (hold.places[NodeName("n2")], dict(bookings.awaited(hold.id))) == (1, {})
+    assert released(bookings, hold.id, 2) == hold
+    assert used(capacity) == {"n0": 8, "n1": 8}
 
 
 def test_a_pod_that_never_belonged_to_a_hold_counts_too():
@@ -243,15 +285,25 @@ class Everything(RuleBasedStateMachine):
         self.log.append((self.now_s, events, changes))
         return changes
 
-    @rule(pods=st.integers(1, 4), gpus=st.sampled_from([4, 8]), hold_s=st.integers(1, 9))
-    def ask(self, pods: int, gpus: int, hold_s: int) -> None:
+    @rule(
+        pods=st.integers(1, 4),
+        gpus=st.sampled_from([4, 8]),
+        hold_s=st.integers(1, 9),
+        less=st.lists(st.integers(0, 8), min_size=4, max_size=4),
+    )
+    def ask(self, pods: int, gpus: int, hold_s: int, less: list[int]) -> None:
         request = Request(pods=pods, gpus_per_pod=gpus)
         plan = place(self.capacity, request)
         if not isinstance(plan, NoFit):
             self.made += 1
             name = HoldId(f"h{self.made}")
             key = f"key-{self.made % 3}"
-            self.advance(HoldAsked.of(HoldRequest(request, hold_s, key), plan, name, 1))
+            asked = HoldAsked.of(HoldRequest(request, hold_s, key), plan, name, 1)
+            whole = booked((group.pods for group in plan.groups), gpus)
+            slack = (
+                (node, min(each, whole[node])) for node, each in zip(whole, less, strict=False)
+            )
+            self.advance(replace(asked, slack=tuple(slack)))
 
     @rule(name=HOLDS)
     def commit(self, name: str) -> None:

@@ -26,7 +26,7 @@ def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Loss
     needs: Counter[NodeName] = Counter()
     ranks: dict[NodeName, set[int]] = {}
     for pod, node in check.waiting:
-        needs[node] += request.gpus_per_pod
+        needs[node] += pod.takes_gpus(request.gpus_per_pod)
         ranks.setdefault(node, set()).add(pod.rank if request.by_rank else 0)
     bookings = capacity.bookings()
     mine: Counter[NodeName] = Counter()

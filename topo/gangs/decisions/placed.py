@@ -1,14 +1,21 @@
 """The places of the pods of a `Place`, as the decisions pass them on."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from topo.gangs.decisions.eviction import Evictable
+from topo.gangs.machine.gang import Member
 from topo.gangs.note_codec import MAX_INSIDE_CHARS
 from topo.model.ids import NodeName
+from topo.placement.booking.holds import Gpus
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.other_fabrics import in_words, shared_group
 from topo.placement.job.plan import PlannedGroup
 from topo.placement.job.request import PlacementMode, Request
+
+Seat = tuple[Member, NodeName]
+"""A pod and its node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +23,8 @@ class Placed:
     """Nodes for the pods of a `Place`, in its order, and what to hold for them.
 
     `request` covers only these pods and those of `Place.held`, not the rest of the gang. `evicted`
-    are the pods to evict for the plan; if there are any, nothing is held.
+    are the pods to evict for the plan; if there are any, nothing is held. `slack`: the GPUs of
+    these places that their pods do not ask for, by node; they are not held.
     """
 
     nodes: tuple[NodeName, ...]
@@ -26,9 +34,21 @@ class Placed:
     gpu_type: str
     certified: bool
     evicted: tuple[Evictable, ...] = ()
+    slack: Gpus = ()
 
     def inside(self, capacity: CapacityView) -> str:
         """Return the group of the kind named that all nodes share, in words; empty for no kind."""
         hosts = filter(None, map(capacity.host, self.nodes))
         shared = shared_group(hosts, self.request.within, capacity.kinds())
         return in_words(shared)[:MAX_INSIDE_CHARS] if shared is not None else ""
+
+
+def slack_of(seats: Iterable[Seat], largest: int) -> Gpus:
+    """Return the GPUs of places for the largest pod that their pods do not ask for, by node.
+
+    O(pods).
+    """
+    slack = Counter[NodeName]()
+    for pod, node in seats:
+        slack[node] += largest - pod.takes_gpus(largest)
+    return tuple((node, gpus) for node, gpus in slack.items() if gpus)

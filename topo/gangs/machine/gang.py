@@ -140,7 +140,8 @@ class Member:
     attempt. `succeeded`: the pod has finished its work and its rank need not be started again.
     `is_expected`: there is no such pod yet; its controller makes it once others run, and its place
     is kept for it until then. `lacks_cost`: its controller deletes pods by a cost that this one
-    does not state.
+    does not state. `gpus` is what it asks for; None: not known, and it counts as the largest of its
+    gang.
 
     Three facts are derived from these, once, because each step reads them many times. `live`: the
     pod runs or will run. `waits`: it is live and not bound. `opened`: it waits and our gate is off,
@@ -165,6 +166,7 @@ class Member:
     succeeded: bool = False
     is_expected: bool = False
     lacks_cost: bool = False
+    gpus: int | None = None
     live: bool = field(init=False, repr=False, compare=False)
     waits: bool = field(init=False, repr=False, compare=False)
     opened: bool = field(init=False, repr=False, compare=False)
@@ -175,6 +177,10 @@ class Member:
         object.__setattr__(self, "live", live)
         object.__setattr__(self, "waits", waits)
         object.__setattr__(self, "opened", waits and not self.gated)
+
+    def takes_gpus(self, largest: int) -> int:
+        """Return the GPUs that the pod takes in a gang whose largest pod takes `largest`."""
+        return largest if self.gpus is None else min(self.gpus, largest)
 
 
 def expected_member(gang_id: GangId, rank: int) -> Member:

@@ -56,11 +56,11 @@ from topo.gangs.machine.placement_needs import (
     Need,
     PlacementNeed,
     answers,
-    is_out_of_moves,
     placement_need,
     was_refused,
     with_refusal,
     with_refusal_of_all,
+    without_stuck_places,
 )
 from topo.gangs.machine.placement_requests import queue_request
 from topo.gangs.machine.pod_notes import with_plan
@@ -68,7 +68,6 @@ from topo.gangs.machine.record import (
     Purpose,
     Record,
     Writes,
-    drop_lost_places,
     holds_of,
     restore_record,
     update_record,
@@ -338,8 +337,7 @@ class Gangs:
     def _settle(self, record: Record, now_s: float) -> list[Instruction]:
         """Return the instructions that one gang needs now."""
         record = follow_unbound_pods(record, now_s, self._settings)
-        if is_out_of_moves(record):
-            record = drop_lost_places(record)
+        record = without_stuck_places(record)
         need = placement_need(record)
         record, asked = self._asking(record, need, now_s)
         progress = progress_of(record)

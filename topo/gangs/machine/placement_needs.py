@@ -26,7 +26,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from topo.gangs.machine.gang import Gang, Member, PodUid
-from topo.gangs.machine.record import PendingPlacement, Purpose, Record, Refusals
+from topo.gangs.machine.record import (
+    PendingPlacement,
+    Purpose,
+    Record,
+    Refusals,
+    drop_lost_places,
+    without_places,
+)
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 
@@ -152,12 +159,24 @@ def _first_groups(record: Record, new: tuple[Member, ...], pods: int) -> tuple[M
     return tuple(found)
 
 
-def is_out_of_moves(record: Record) -> bool:
-    """Whether pods lost their nodes, and every way to move them was refused; O(members).
+def without_stuck_places(record: Record) -> Record:
+    """Return the record without places that no pod may keep, once each move was refused.
 
-    Their places are then given up: nothing else is planned on a node that a lost place still takes.
+    Nothing else is planned on a node that a lost place still takes, or a place of no pod: a hold
+    keeps such a one as long as a gated pod has another of its places, as where the rest of its
+    group has no room any more. O(members).
     """
-    if not record.lost or record.no_room is None or not record.is_released:
+    if not _is_out_of_moves(record):
+        return record
+    if record.lost:
+        return drop_lost_places(record)
+    stuck = _pods_of_too_large_holds(record)
+    return without_places(record, stuck) if stuck else record
+
+
+def _is_out_of_moves(record: Record) -> bool:
+    """Whether every way to move the pods that have to move was refused."""
+    if record.no_room is None or not record.is_released:
         return False
     moving, _ = _moving_and_new_pods(record, _find_blocker(record))
     moves = tuple(_moves(record, moving))

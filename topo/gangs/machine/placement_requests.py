@@ -12,7 +12,7 @@ from topo.gangs.machine.gang import Binding, Gang
 from topo.gangs.machine.instructions import Check, Place
 from topo.gangs.machine.pending_queue import QueueRequest
 from topo.gangs.machine.placement_needs import PlacementNeed, kept_node
-from topo.gangs.machine.record import Purpose, Record, holds_of
+from topo.gangs.machine.record import Purpose, Record, holds_of, selection_scope
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.machine.write_order import Progress
 from topo.model.ids import NodeName
@@ -137,8 +137,8 @@ def current_request(gang: Gang, now_s: float) -> Request:
 def _unusable_nodes(record: Record, need: PlacementNeed) -> tuple[NodeName, ...]:
     """Return the free nodes on which these pods may not be placed.
 
-    Its scheduler refused the node, opened pods do not select it, or another pod of the gang is
-    planned there over pods of lower priority: nothing is booked for that pod.
+    Its scheduler refused the node, pods of their groups select others, or another pod of the gang
+    is planned there over pods of lower priority: nothing is booked for that pod.
     """
     others = record.waiting_pods() if record.over else []
     over = {note.node for member, note in others if note.over and member.uid not in need.uids}
@@ -146,8 +146,15 @@ def _unusable_nodes(record: Record, need: PlacementNeed) -> tuple[NodeName, ...]
 
 
 def _unselectable_nodes(record: Record, need: PlacementNeed) -> tuple[NodeName, ...]:
-    """Return the nodes whose label value the opened pods do not select."""
-    selected = {each.selection for each in need.members if each.opened and each.selection}
+    """Return the nodes whose label value these pods do not select, or pods of their groups."""
+    gang = record.gang
+    scopes = {selection_scope(gang, gang.group_of(each.rank)) for each in need.members}
+    selected = {
+        each.selection
+        for each in gang.members
+        if each.live and not each.gated and each.selection
+        if selection_scope(gang, gang.group_of(each.rank)) in scopes
+    }
     if not selected:
         return ()
     values = {} if need.purpose is Purpose.WHOLE else record.selections()

@@ -43,7 +43,8 @@ Queued = Callable[[str, str], int]
 class KeptAhead:
     """GPUs of one type that one keeper has ahead of its pods.
 
-    `id` tells keepers apart, `kind` is gang, group, request or workload, `name` is what people call
+    `id` tells keepers apart: one of `OWN_KEYS` and by what the keeper is found, since a gang may
+    have holds of two kinds. `kind` is gang, group, request or workload, `name` is what people call
     it in its namespace. `since_s` is when the oldest of its holds was made, on the clock of the
     bookings. `workload` is the Workload of Kueue that it is of, empty for none. `holds` book these
     GPUs.

@@ -13,11 +13,12 @@ from math import inf
 from typing import TypeVar
 
 from topo.model.ids import NodeName
-from topo.placement.booking.events import Gpus, Pod, PodPhase, PodSeen, What
+from topo.placement.booking.events import Pod, PodPhase, PodSeen, What
 from topo.placement.booking.holds import (
     FORMAT,
     ClockReading,
     Ended,
+    Gpus,
     Hold,
     HoldId,
     HoldRefused,

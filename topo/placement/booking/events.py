@@ -5,12 +5,9 @@ from enum import StrEnum
 from typing import Literal
 
 from topo.model.ids import NodeName
-from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRefused, HoldRequest
+from topo.placement.booking.holds import Ended, Gpus, Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.job.plan import Plan, PlannedGroup
 from topo.placement.job.request import PlacementMode
-
-Gpus = tuple[tuple[NodeName, int], ...]
-"""GPUs by node."""
 
 
 class PodPhase(StrEnum):
@@ -56,7 +53,7 @@ class HoldAsked:
     """A request to hold a placement; `generation` is that of the forest that was used.
 
     `without`: nodes that the placement must not use even if they are free, because they are kept
-    for another job.
+    for another job. `slack` is as of `Hold`.
     """
 
     id: HoldId
@@ -66,6 +63,7 @@ class HoldAsked:
     gpu_type: str
     groups: tuple[PlannedGroup, ...]
     without: tuple[NodeName, ...] = ()
+    slack: Gpus = ()
     kind: Literal["hold-asked"] = "hold-asked"
 
     @classmethod

@@ -22,6 +22,9 @@ from topo.placement.job.request import PlacementMode, Request
 
 HoldId = NewType("HoldId", str)
 
+Gpus = tuple[tuple[NodeName, int], ...]
+"""GPUs by node."""
+
 FORMAT = 1
 _NAMESPACE = re.compile(NAMESPACE, re.ASCII)
 
@@ -50,7 +53,11 @@ class HoldRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A reserved placement; without a deadline it is committed."""
+    """A reserved placement; without a deadline it is committed.
+
+    Each place has room for the largest pod of the job. `slack` are GPUs of places whose pods ask
+    for less: the hold does not book them.
+    """
 
     id: HoldId
     wish: HoldRequest
@@ -60,6 +67,7 @@ class Hold:
     generation: int
     created_s: float
     deadline_s: float | None
+    slack: Gpus = ()
 
     @property
     def state(self) -> HoldState:
@@ -82,7 +90,12 @@ class Hold:
     @property
     def gpus(self) -> dict[NodeName, int]:
         """The GPUs that the hold books, by node."""
-        return booked((group.pods for group in self.groups), self.wish.request.gpus_per_pod)
+        return held_gpus(self.groups, self.wish.request.gpus_per_pod, self.slack)
+
+    @property
+    def is_exhaustible(self) -> bool:
+        """Whether pods that have all of its GPUs are all of its pods: no place is for 0 GPUs."""
+        return not self.slack or self.gpus.keys() == self.places.keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +184,18 @@ def booked(groups: Iterable[Pods], gpus_per_pod: int) -> dict[NodeName, int]:
         for node, number in pods:
             gpus[node] = gpus.get(node, 0) + number * gpus_per_pod
     return gpus
+
+
+def held_gpus(
+    groups: Iterable[PlannedGroup], gpus_per_pod: int, slack: Gpus
+) -> dict[NodeName, int]:
+    """Return the GPUs that a hold books, by node; a node of which it books none is left out."""
+    gpus = booked((group.pods for group in groups), gpus_per_pod)
+    if not slack:
+        return gpus
+    less = dict(slack)
+    left = {node: number - less.get(node, 0) for node, number in gpus.items()}
+    return {node: number for node, number in left.items() if number > 0}
 
 
 def shortage(capacity: CapacityView, node: NodeName, gpus: int, *, given_back: int = 0) -> str:

@@ -72,6 +72,7 @@ def member_of(pod: GangPod) -> Member:
         terminating=pod.terminating,
         finished=pod.finished,
         lacks_cost=pod.lacks_cost,
+        gpus=pod.gpus,
     )
 
 
