@@ -1,10 +1,10 @@
 """The schedulers of the small cluster: Volcano binds gangs, kube-scheduler pods and PodGroups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tests.gangs.world import Cluster
 from topo.gangs.decisions.eviction import Evictable
-from topo.gangs.machine.gang import Binding, GangId, PodUid
+from topo.gangs.machine.gang import Binding, GangId, Member, PodUid
 from topo.model.ids import NodeName
 
 
@@ -93,6 +93,19 @@ def _clear_for(cluster: Cluster, uid: PodUid) -> bool:
     return False
 
 
+def _nominated(cluster: Cluster, node: NodeName, gang_id: GangId) -> Iterator[Member]:
+    """The pods that kube-scheduler counts on a node beside a pod of this gang.
+
+    A nomination of a lower priority counts for nobody (`addGENominatedPods` in
+    pkg/scheduler/framework/runtime/framework.go, v1.34).
+    """
+    least = cluster.jobs[gang_id].priority
+    for pod in cluster.pods.values():
+        priority = cluster.jobs[cluster.owner[pod.uid]].priority
+        if pod.node is None and pod.nominated == node and priority >= least:
+            yield pod
+
+
 def schedule_pod(cluster: Cluster, uid: PodUid) -> bool:
     """kube-scheduler: one pod; respects nominations of others, and forgets one that failed."""
     member = cluster.pods[uid]
@@ -103,8 +116,8 @@ def schedule_pod(cluster: Cluster, uid: PodUid) -> bool:
     for node in places:
         others = sum(
             cluster.gpus_of(other.uid)
-            for other in cluster.pods.values()
-            if other.uid != uid and other.node is None and other.nominated == node
+            for other in _nominated(cluster, node, cluster.owner[uid])
+            if other.uid != uid
         )
         if node not in cluster.starved and cluster.free(node, nominated_for=others) >= gpus:
             cluster.bind(uid, node)
@@ -136,9 +149,8 @@ def schedule_group(cluster: Cluster, gang_id: GangId) -> bool:
         for node in places:
             others = taken.get(node, 0) + sum(
                 cluster.gpus_of(other.uid)
-                for other in cluster.pods.values()
+                for other in _nominated(cluster, node, gang_id)
                 if other.uid != each.uid and other.uid not in chosen
-                if other.node is None and other.nominated == node
             )
             is_free = cluster.free(node, nominated_for=others) >= gpus
             if is_free and node not in cluster.starved:

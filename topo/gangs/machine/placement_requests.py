@@ -12,7 +12,7 @@ from topo.gangs.machine.gang import Binding, Gang
 from topo.gangs.machine.instructions import Check, Place
 from topo.gangs.machine.pending_queue import QueueRequest
 from topo.gangs.machine.placement_needs import PlacementNeed, kept_node
-from topo.gangs.machine.record import Purpose, Record, holds_of, selection_scope
+from topo.gangs.machine.record import Purpose, Record, holds_of, opened_selections, selection_scope
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.machine.write_order import Progress
 from topo.model.ids import NodeName
@@ -147,14 +147,14 @@ def _unusable_nodes(record: Record, need: PlacementNeed) -> tuple[NodeName, ...]
 
 def _unselectable_nodes(record: Record, need: PlacementNeed) -> tuple[NodeName, ...]:
     """Return the nodes whose label value these pods do not select, or pods of their groups."""
-    gang = record.gang
+    gang, uids = record.gang, need.uids
+    by_scope = opened_selections(gang)
+    for member, note in record.waiting_pods():
+        if member.uid not in uids:
+            by_scope.setdefault(selection_scope(gang, note.group), note.selection)
     scopes = {selection_scope(gang, gang.group_of(each.rank)) for each in need.members}
-    selected = {
-        each.selection
-        for each in gang.members
-        if each.live and not each.gated and each.selection
-        if selection_scope(gang, gang.group_of(each.rank)) in scopes
-    }
+    selected = {each.selection for each in need.members if each.opened and each.selection}
+    selected |= {by_scope[scope] for scope in scopes & by_scope.keys()}
     if not selected:
         return ()
     values = {} if need.purpose is Purpose.WHOLE else record.selections()

@@ -18,7 +18,7 @@ from dataclasses import replace
 from topo.gangs.machine.events import Planned
 from topo.gangs.machine.gang import Binding, Member, Note, PodUid, Selection
 from topo.gangs.machine.placement_needs import with_refusal
-from topo.gangs.machine.record import Purpose, Record, selection_scope
+from topo.gangs.machine.record import Purpose, Record, opened_selections, selection_scope
 from topo.model.errors import require
 from topo.model.ids import NodeName
 from topo.placement.job.request import PlacementMode
@@ -149,11 +149,7 @@ def _values_of_groups(
     opened: Mapping[PodUid, Selection],
 ) -> dict[int, Selection]:
     """Return the values that pods of each group already select, opened pods first."""
-    values: dict[int, Selection] = {}
-    for member in record.gang.members:
-        if member.live and not member.gated and member.selection:
-            share = selection_scope(record.gang, record.gang.group_of(member.rank))
-            values.setdefault(share, member.selection)
+    values = opened_selections(record.gang)
     for member in record.gang.members:
         note = record.plan.get(member.uid)
         if member.uid not in opened and note is not None and note.node in by_node:

@@ -426,11 +426,7 @@ def _align_selections(record: Record) -> Record:
     anything, as none was gated, the notes of several plans take the value of the lowest rank.
     """
     gang = record.gang
-    selected: dict[int, Selection] = {}
-    for member in gang.members:
-        if member.live and not member.gated and member.selection:
-            scope = selection_scope(gang, gang.group_of(member.rank))
-            selected.setdefault(scope, member.selection)
+    selected = opened_selections(gang)
     wanted = {
         uid: selected.get(selection_scope(gang, note.group), note.selection)
         for uid, note in record.plan.items()
@@ -444,6 +440,16 @@ def _align_selections(record: Record) -> Record:
         if wanted[uid] != note.selection
     }
     return replace(record, plan={**record.plan, **changed}) if changed else record
+
+
+def opened_selections(gang: Gang) -> dict[int, Selection]:
+    """Return the value that pods without a gate select, by scope; O(members)."""
+    selected: dict[int, Selection] = {}
+    for member in gang.members:
+        if member.live and not member.gated and member.selection:
+            scope = selection_scope(gang, gang.group_of(member.rank))
+            selected.setdefault(scope, member.selection)
+    return selected
 
 
 def selection_scope(gang: Gang, group: int) -> int:
