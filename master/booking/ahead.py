@@ -51,13 +51,14 @@ class Keeper:
 
 
 class Waiting(NamedTuple):
-    """The GPUs of pods of a keeper that exist, wait, and book nothing; each rank once.
+    """The GPUs of each pod of a keeper that exists, waits, and books nothing; each rank once.
 
+    A pod states them: of one that asks for more than a place has, no more than that counts.
     `since_s` is since when it waits for further ones, on the clock of the bookings; None: since its
     hold was made.
     """
 
-    gpus: int
+    gpus: Sequence[int]
     since_s: float | None = None
 
 
@@ -127,7 +128,9 @@ class AheadBudget:
         awaited = [(hold, sum(self.state.bookings.awaited(hold.id).values())) for hold in holds]
         if not any(gpus for _, gpus in awaited):
             return
-        waiting_gpus, since_s = self.readers[prefix].waiting(keeper)
+        asked, since_s = self.readers[prefix].waiting(keeper)
+        largest = max(hold.wish.request.gpus_per_pod for hold, _ in awaited)
+        waiting_gpus = sum(min(gpus, largest) for gpus in asked)
         of_type: dict[str, list[tuple[Hold, int]]] = {}
         for hold, gpus in awaited:
             of_type.setdefault(hold.gpu_type, []).append((hold, gpus))

@@ -69,7 +69,7 @@ class GroupsAhead:
         gpus = {pod.rank: pod.gpus for pod in live if not has_pod(pod.metadata.uid)}
         newest_s = max((pod.created_s for pod in live), default=None)
         since_s = newest_s - self.ahead_s if newest_s is not None else None
-        return Waiting(sum(gpus[rank] for rank in gpus.keys() & held), since_s)
+        return Waiting([gpus[rank] for rank in gpus.keys() & held], since_s)
 
     # What is asked
 

@@ -37,6 +37,7 @@ from topo.gangs.extender.needs import (
     absent_at,
     grouped_pods,
     held_ranks,
+    is_short,
     needs_of,
     planned_nodes,
 )
@@ -305,7 +306,7 @@ class ExtenderPlans:
         """
         pods = [AskingPod(rank=pod.rank, node=pod.node) for pod in live]
         size, total = request.pods_per_group, _stated_pods(live)
-        unusable, there = tuple(self._unusable(holds)), {pod.rank for pod in pods}
+        unusable, there = tuple(self._unusable(live, holds)), {pod.rank for pod in pods}
 
         def grant(asking: Iterable[AskingPod], absent: AbsentRanks) -> _Granted:
             needs = needs_of(
@@ -374,11 +375,23 @@ class ExtenderPlans:
         own_label = self._keys.node_label_prefix + first.gang_id
         return with_eligibility(request, wants, self._nodes.objects.values, own_label)
 
-    def _unusable(self, holds: Iterable[HoldId]) -> Iterator[HoldId]:
-        """Yield the holds with a node that is gone, closed or taken by others."""
-        for hold_id in holds:
+    def _unusable(
+        self, live: Sequence[GangPod], holds: Mapping[HoldId, tuple[int, ...]]
+    ) -> Iterator[HoldId]:
+        """Yield the holds with a node that is gone, closed or taken by others.
+
+        Also those whose places have too few GPUs for their pods: a pod was made again with more, or
+        a sibling went elsewhere.
+        """
+        gpus = {pod.rank: pod.gpus for pod in live if pod.node is None}
+        for hold_id, ranks in holds.items():
             hold = self._state.find_hold(hold_id)
-            if isinstance(hold, Hold) and unusable_nodes(self._state.capacity, hold):
+            if not isinstance(hold, Hold):
+                continue
+            awaited = self._state.bookings.awaited(hold_id)
+            if unusable_nodes(self._state.capacity, hold) or (
+                hold.slack and is_short(planned_nodes(hold, ranks), gpus, awaited)
+            ):
                 yield hold_id
 
     def _hold(self, live: list[GangPod], request: Request, granted: _Granted) -> str:

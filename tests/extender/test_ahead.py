@@ -61,6 +61,21 @@ async def test_ranks_without_a_pod_keep_nodes_for_a_while_and_no_longer(
         assert held(asking) == 8, "a pod that exists has its node"
 
 
+async def test_a_pod_that_asks_for_more_than_a_node_has_covers_no_other_places(
+    server: FakeServer, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    """It states its GPUs: one of a thousand would leave a namespace without any that are ahead."""
+    async with asked(server, tmp_path) as asking:
+        for job in "abcd":
+            await scheduler.pod_comes(f"{job}-0", 8, job=job, rank=0, group=16)
+            await asyncio.sleep(3)
+            await scheduler.pod_goes(f"{job}-0")
+            await scheduler.pod_comes(f"{job}-0", 1000, job=job, rank=0, group=16)
+            await asyncio.sleep(3)
+        assert held(asking) <= 32, "two of them have a node and one ahead of it"
+        assert sum(each.gpus for each in asking.master.service.ahead.list_kept()) == 16
+
+
 async def test_a_job_whose_pods_all_come_is_placed_at_once_whatever_the_budget_is(
     server: FakeServer, scheduler: Scheduler, tmp_path: Path
 ) -> None:

@@ -71,6 +71,39 @@ async def test_pods_of_different_sizes_go_each_to_its_own_place(
         assert found["NodeNames"] == [large]
 
 
+async def test_a_pod_that_is_made_again_larger_is_placed_again(
+    server: FakeServer, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    async with asked(server, tmp_path) as asking:
+        await scheduler.pod_comes("train-0", 8, job="train", rank=0, group=16)
+        await scheduler.pod_comes("train-1", 4, job="train", rank=1, group=16)
+        await asyncio.sleep(5)
+        await scheduler.pod_goes("train-1")
+        await scheduler.pod_comes("train-1", 8, job="train", rank=1, group=16)
+        await asyncio.sleep(3)
+        await scheduler.schedule(asking, "train-1")
+        await scheduler.schedule(asking, "train-0")
+        assert split_groups(scheduler, "train", 2, 2) == []
+
+
+async def test_a_large_pod_has_its_place_where_a_small_sibling_went_elsewhere(
+    server: FakeServer, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    """What a pod takes elsewhere is given back of the last places, which may be larger."""
+    async with asked(server, tmp_path) as asking:
+        for rank, gpus in enumerate((8, 4, 4, 8)):
+            await scheduler.pod_comes(f"train-{rank}", gpus, job="train", rank=rank, group=32)
+        await asyncio.sleep(5)
+        state = asking.master.service.placements.state
+        idle = next(node for node in NODES if state.capacity.free(NodeName(node)) == 8)
+        scheduler.pods["train-1"]["spec"]["nodeName"] = idle
+        await scheduler._put("train-1")
+        await asyncio.sleep(3)
+        for rank in (0, 2, 3):
+            await scheduler.schedule(asking, f"train-{rank}")
+            assert scheduler.node_of(f"train-{rank}"), rank
+
+
 async def test_a_pod_of_somebody_else_gets_no_gpu_that_is_held_for_a_group(
     server: FakeServer, scheduler: Scheduler, tmp_path: Path
 ) -> None:

@@ -74,7 +74,7 @@ class GangsAhead:
         for pod in self.pods_of(GangId(keeper.id)):
             if not (pod.finished or pod.terminating or has_pod(pod.metadata.uid)):
                 gpus[pod.rank] = max(pod.gpus, gpus.get(pod.rank, 0))
-        return Waiting(sum(gpus.values()))
+        return Waiting([*gpus.values()])
 
     def booked_until_s(self, gang_id: GangId) -> float:
         """Return when the last hold of a gang ends; -inf without one. O(its holds)."""

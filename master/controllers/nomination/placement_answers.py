@@ -175,14 +175,14 @@ class PlacementAnswers:
 
     def _held_by(self, kin: Kin, but: GangId) -> Iterator[Occupied]:
         """Yield where pods of the kin will be by the holds of other gangs."""
-        bookings = self._state.capacity.bookings()
         for gang_id, holds in self._by_gang().items():
             gang = self.known.get(gang_id)
             if gang_id == but or gang is None or kin not in gang.request.kins:
                 continue
             own = gang.request.own_domains if kin == gang.request.kins[0] else ()
             labels = {run.label for run in own} or {""}
-            for node in (node for hold in holds for node in bookings.get(hold, {})):
+            awaited = chain.from_iterable(self._awaited_pods(gang, hold) for hold in holds)
+            for node in (node for node, pods in awaited if pods):
                 yield from (Occupied(node, label) for label in labels)
 
     def _kept_from(self, asked: Place) -> tuple[NodeName, ...]:

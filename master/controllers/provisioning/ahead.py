@@ -44,7 +44,7 @@ class RequestsAhead:
             if pod.gpus and not (pod.finished or pod.terminating)
         ]
         has_pod = self.bookings.state.bookings.has_pod
-        return Waiting(sum(pod.gpus for pod in pods if not has_pod(pod.metadata.uid)))
+        return Waiting([pod.gpus for pod in pods if not has_pod(pod.metadata.uid)])
 
     def _key(self, namespace: str, name: str) -> Key:
         return namespace, of_workload(name) if self.kind == "workload" else name

@@ -11,7 +11,7 @@ from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
 from topo.gangs.machine.instructions import Check, Place
 from topo.model.ids import NodeName
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
-from topo.placement.job.request import Request
+from topo.placement.job.request import Kin, Request
 
 PAIR = Request(pods=2, gpus_per_pod=8, group_size=16)
 
@@ -100,3 +100,27 @@ def test_the_cpus_of_a_pod_without_gpus_are_planned_once() -> None:
     (hold,) = made._state.holds()
     another = Place(id=GangId("x"), ask=2, request=PAIR, wanted=(), takes=TAKES)
     assert made._room(another).tight().keys() == {*hold.places}
+
+
+def test_a_place_of_no_gpus_keeps_the_kin_of_another_job_out_of_its_domain() -> None:
+    made, wanted = answers(), members(8, 0)
+    kin = Kin("rack", "jobs")
+    request = replace(PAIR, kins=(kin,))
+    gang = Gang(
+        id=GangId("g"),
+        namespace="jobs",
+        name="g",
+        kind="Job",
+        binding=Binding.WHOLE,
+        request=request,
+        at_least=2,
+        priority=0,
+        created_s=0.0,
+        members=wanted,
+        labelled={},
+    )
+    made.known = {gang.id: gang}
+    found = made.place(Place(id=gang.id, ask=1, request=request, wanted=wanted), tuple)
+    assert isinstance(found, Planned)
+    occupied = {each.node for each in made._held_by(kin, GangId("other"))}
+    assert occupied == {*found.nodes}

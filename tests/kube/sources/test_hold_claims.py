@@ -20,6 +20,7 @@ from topo.placement.booking.events import HoldAsked
 from topo.placement.booking.holds import (
     FORMAT,
     Ended,
+    Gpus,
     Hold,
     HoldId,
     HoldRequest,
@@ -91,13 +92,22 @@ def wish(kind: str, namespace: str = OWNER) -> HoldRequest:
 
 
 def hold_on(
-    state: BookingState, asked: HoldRequest, nodes: Sequence[NodeName] = (NODE_A, NODE_B)
+    state: BookingState,
+    asked: HoldRequest,
+    nodes: Sequence[NodeName] = (NODE_A, NODE_B),
+    slack: Gpus = (),
 ) -> HoldId:
     """A hold of two nodes."""
     groups = (PlannedGroup(0, tail=False, pods=tuple((node, 1) for node in nodes), domains=()),)
     hold_id = HoldId("hold-1")
     booking = HoldAsked(
-        id=hold_id, wish=asked, generation=1, mode=JOB.mode, gpu_type="", groups=groups
+        id=hold_id,
+        wish=asked,
+        generation=1,
+        mode=JOB.mode,
+        gpu_type="",
+        groups=groups,
+        slack=slack,
     )
     state.advance(booking)
     assert isinstance(state.find_hold(hold_id), Hold)

@@ -159,3 +159,19 @@ async def test_a_pod_is_counted_anew_when_the_hold_of_its_note_comes_or_ends(
             assert counts(state) == (8, HELD, 8), "beside the hold, which it does not name"
             state.advance(HoldReleased(HOLD))
             assert counts(state) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("slack", "used"), [(0, 8), (4, 0), (8, 0)])
+async def test_a_hold_bears_out_no_more_gpus_of_a_node_than_it_books(
+    slack: int, used: int, tmp_path: Path
+) -> None:
+    """The rest of a place may be another's: a pod of the gang was made again, larger."""
+    async with fake_server() as server:
+        await start(server)
+        async with following(server, tmp_path) as master:
+            await asyncio.sleep(1)
+            state = state_of(master)
+            wish = HoldRequest(Request(pods=2, gpus_per_pod=8), 3600, gang_key(GANG, HOLD))
+            hold_on(state, wish, slack=((A, slack),) if slack else ())
+            await wait_opened(server)
+            assert counts(state) == (used, HELD - slack, used), "beside the hold, as above"

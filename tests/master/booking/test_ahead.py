@@ -36,7 +36,7 @@ class Readers:
         return Keeper(id=f"{namespace}/{name}", kind="gang", namespace=namespace, name=name)
 
     def waiting(self, keeper: Keeper) -> Waiting:
-        return Waiting(self.pods.get(keeper.id, 0))
+        return Waiting([1] * self.pods.get(keeper.id, 0))
 
 
 @dataclass

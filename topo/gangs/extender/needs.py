@@ -16,6 +16,7 @@ Example: groups of 4 pods; rank 0 to 2 are bound, rank 3 waits, and so does rank
     group 1     ranks 4 to 7 are needed, though only one pod exists: key extender/g/4/f
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -92,6 +93,19 @@ def planned_nodes(hold: Hold, ranks: Iterable[int]) -> dict[int, NodeName]:
     """Return the node of each rank of a hold: its pods stand in the order of ranks."""
     nodes = (node for group in hold.groups for node, pods in group.pods for _ in range(pods))
     return dict(zip(ranks, nodes, strict=False))
+
+
+def is_short(
+    places: Mapping[int, NodeName], gpus: Mapping[int, int], awaited: Mapping[NodeName, int]
+) -> bool:
+    """Return whether a hold awaits fewer GPUs of a node than its waiting pods there ask for.
+
+    `places` are the nodes of ranks, `gpus` those of waiting pods by rank. O(ranks).
+    """
+    needs = Counter[NodeName]()
+    for rank, node in places.items():
+        needs[node] += gpus.get(rank, 0)
+    return any(number > awaited.get(node, 0) for node, number in needs.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

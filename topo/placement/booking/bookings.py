@@ -8,8 +8,8 @@ How a hold turns into pods: a pod of a hold takes over the hold's GPUs on its no
 counted once. The hold continues to book the GPUs that it waits for: its own minus those of its
 pods. Once bound pods have all of its GPUs, the hold has ended. If a pod is bound to an unplanned
 node, its GPUs are subtracted from the nodes of the last ranks, because pods of the first ranks come
-first, and a `STRAYED` change reports it. A hold with places for pods of 0 GPUs does not end so:
-those pods take nothing here, so that its owner releases it.
+first, and a `STRAYED` change reports it. A hold with slack does not end so, since pods of 0
+GPUs take nothing here by which they would be seen: its owner releases it.
 
 Example: a hold of 8 GPUs on each of n1, n2, n3. A pod is bound to n1: pod n1 8, hold n2 8, n3 8. A
 pod is bound to n9: pods n1 8, n9 8, hold n2 8, and `STRAYED n9 8`. A pod is bound to n2: pods n1 8,
@@ -195,7 +195,7 @@ class Bookings(BookingsView):
         before, now = self._elsewhere.get(hold.id, ()), self._beyond_plan(hold.id)
         self._elsewhere[hold.id] = now
         bound = self._counts.total(hold.id, PodPhase.BOUND)
-        if bound >= sum(self._planned[hold.id].values()) and hold.is_exhaustible:
+        if bound >= sum(self._planned[hold.id].values()) and not hold.slack:
             yield self._end(hold, What.BOUND, now_s)
         elif now and now != before:
             yield HoldChange(What.STRAYED, hold, now)

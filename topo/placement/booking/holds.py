@@ -92,11 +92,6 @@ class Hold:
         """The GPUs that the hold books, by node."""
         return held_gpus(self.groups, self.wish.request.gpus_per_pod, self.slack)
 
-    @property
-    def is_exhaustible(self) -> bool:
-        """Whether pods that have all of its GPUs are all of its pods: no place is for 0 GPUs."""
-        return not self.slack or self.gpus.keys() == self.places.keys()
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -217,7 +212,9 @@ def shortage(capacity: CapacityView, node: NodeName, gpus: int, *, given_back: i
 def unusable_nodes(capacity: CapacityView, hold: Hold) -> Mapping[NodeName, str]:
     """Return the nodes of a hold that are gone, closed or too small, and why; O(its nodes)."""
     found: dict[NodeName, str] = {}
-    for node, gpus in hold.gpus.items():
+    booked_gpus = hold.gpus
+    for node in hold.places:
+        gpus = booked_gpus.get(node, 0)
         host = capacity.host(node)
         if host is not None and host.is_open and capacity.used(node) > host.gpus:
             found[node] = f"{capacity.used(node)} GPUs are booked where {host.gpus} are left"
