@@ -47,7 +47,8 @@ class PodGroupDocument(TypedDict):
 class HoldSummary(TypedDict):
     """A hold; `expires_in_s` is null once it is committed. `nodes` is their number.
 
-    `namespace`: whose pods take shares of it by their annotation, empty where none may.
+    `namespace`: whose pods take shares of it by their annotation, empty where none may. `gpus` is
+    what it books: fewer than `pods` times `gpus_per_pod` where some pods of a job ask for less.
     """
 
     id: str
