@@ -388,9 +388,9 @@ class ExtenderPlans:
             hold = self._state.find_hold(hold_id)
             if not isinstance(hold, Hold):
                 continue
-            awaited = self._state.bookings.awaited(hold_id)
+            awaited = self._state.bookings.awaited
             if unusable_nodes(self._state.capacity, hold) or (
-                hold.slack and is_short(planned_nodes(hold, ranks), gpus, awaited)
+                hold.slack and is_short(planned_nodes(hold, ranks), gpus, awaited(hold_id))
             ):
                 yield hold_id
 

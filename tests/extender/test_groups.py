@@ -39,6 +39,15 @@ async def bind_all(asking: Asking, scheduler: Scheduler, tries: int = 20) -> Non
         await asyncio.sleep(1)
 
 
+async def sizes_come(scheduler: Scheduler, *gpus: int) -> None:
+    """A job comes whose pods ask for so many GPUs, and has its places after a while; one group."""
+    for rank, number in enumerate(gpus):
+        await scheduler.pod_comes(
+            f"train-{rank}", number, job="train", rank=rank, group=8 * len(gpus)
+        )
+    await asyncio.sleep(5)
+
+
 async def test_a_jobs_groups_are_whole_and_each_pod_is_on_the_node_of_its_rank(
     server: FakeServer, scheduler: Scheduler, tmp_path: Path
 ) -> None:
@@ -57,9 +66,7 @@ async def test_pods_of_different_sizes_go_each_to_its_own_place(
 ) -> None:
     """A small pod has the whole place of a large one among its nodes, and may not take it."""
     async with asked(server, tmp_path) as asking:
-        await scheduler.pod_comes("train-0", 8, job="train", rank=0, group=16)
-        await scheduler.pod_comes("train-1", 4, job="train", rank=1, group=16)
-        await asyncio.sleep(5)
+        await sizes_come(scheduler, 8, 4)
         state = asking.master.service.placements.state
         (hold,) = state.holds()
         large, small = dict(sorted(hold.gpus.items(), key=lambda each: -each[1]))
@@ -75,9 +82,7 @@ async def test_a_pod_that_is_made_again_larger_is_placed_again(
     server: FakeServer, scheduler: Scheduler, tmp_path: Path
 ) -> None:
     async with asked(server, tmp_path) as asking:
-        await scheduler.pod_comes("train-0", 8, job="train", rank=0, group=16)
-        await scheduler.pod_comes("train-1", 4, job="train", rank=1, group=16)
-        await asyncio.sleep(5)
+        await sizes_come(scheduler, 8, 4)
         await scheduler.pod_goes("train-1")
         await scheduler.pod_comes("train-1", 8, job="train", rank=1, group=16)
         await asyncio.sleep(3)
@@ -91,9 +96,7 @@ async def test_a_large_pod_has_its_place_where_a_small_sibling_went_elsewhere(
 ) -> None:
     """What a pod takes elsewhere is given back of the last places, which may be larger."""
     async with asked(server, tmp_path) as asking:
-        for rank, gpus in enumerate((8, 4, 4, 8)):
-            await scheduler.pod_comes(f"train-{rank}", gpus, job="train", rank=rank, group=32)
-        await asyncio.sleep(5)
+        await sizes_come(scheduler, 8, 4, 4, 8)
         state = asking.master.service.placements.state
         idle = next(node for node in NODES if state.capacity.free(NodeName(node)) == 8)
         scheduler.pods["train-1"]["spec"]["nodeName"] = idle

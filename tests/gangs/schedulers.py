@@ -93,11 +93,11 @@ def _clear_for(cluster: Cluster, uid: PodUid) -> bool:
     return False
 
 
-def _nominated(cluster: Cluster, node: NodeName, gang_id: GangId) -> Iterator[Member]:
+def _list_nominees(cluster: Cluster, node: NodeName, gang_id: GangId) -> Iterator[Member]:
     """The pods that kube-scheduler counts on a node beside a pod of this gang.
 
-    A nomination of a lower priority counts for nobody (`addGENominatedPods` in
-    pkg/scheduler/framework/runtime/framework.go, v1.34).
+    It ignores nominated pods of a lower priority (`addGENominatedPods` in
+    pkg/scheduler/framework/runtime/framework.go).
     """
     least = cluster.jobs[gang_id].priority
     for pod in cluster.pods.values():
@@ -116,7 +116,7 @@ def schedule_pod(cluster: Cluster, uid: PodUid) -> bool:
     for node in places:
         others = sum(
             cluster.gpus_of(other.uid)
-            for other in _nominated(cluster, node, cluster.owner[uid])
+            for other in _list_nominees(cluster, node, cluster.owner[uid])
             if other.uid != uid
         )
         if node not in cluster.starved and cluster.free(node, nominated_for=others) >= gpus:
@@ -149,7 +149,7 @@ def schedule_group(cluster: Cluster, gang_id: GangId) -> bool:
         for node in places:
             others = taken.get(node, 0) + sum(
                 cluster.gpus_of(other.uid)
-                for other in _nominated(cluster, node, gang_id)
+                for other in _list_nominees(cluster, node, gang_id)
                 if other.uid != each.uid and other.uid not in chosen
             )
             is_free = cluster.free(node, nominated_for=others) >= gpus

@@ -17,9 +17,9 @@ FOUND = (8, 94, 468, 880)
 """Lives that broke a promise once, each for a reason of its own.
 
 An unbound pod that no scheduler binds booked the node of a note that it had written itself; three
-pods of one rank, of which one had such a note, ended each leader; places of 8 GPUs were kept for
-pods of none; a pod that was bound while its gang was placed anew lost its GPUs in the count, and a
-job was opened onto its node.
+pods of one rank, of which one had such a note, ended each leader; the master kept 8 GPUs
+for pods that ask for none; a scheduler bound a pod while the master placed its gang again, which
+then did not count its GPUs and opened a job onto its node.
 """
 FOUND_BY_EXTENDER = (468, 570)
 """The same: places of 8 GPUs were kept for pods of none; a gang kept places behind its gates and by

@@ -106,7 +106,7 @@ class PlacementAnswers:
         if asked.request.kins:
             kept, there = self._kept_from(asked), self._occupied(asked.id, asked.request)
             asked = replace(asked, occupied=tuple(there), without=kept)
-        # One that was bound since the gang was read runs where it is: its GPUs are not let go.
+        # A scheduler may have bound one since the master read the gang: that pod keeps its GPUs.
         before = self._state.bookings.unbound_pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
         room = self._room(asked) if asked.takes else None
@@ -240,9 +240,12 @@ class PlacementAnswers:
         Of places of different sizes O(members): their GPUs do not say how many there are.
         """
         hold = self._state.find_hold(hold_id)
-        if not isinstance(hold, Hold) or not hold.slack:
-            awaited = self._state.capacity.bookings().get(hold_id, {})
-            return [(node, gpus // gang.request.gpus_per_pod) for node, gpus in awaited.items()]
+        if not isinstance(hold, Hold):
+            return []
+        if not hold.slack:
+            awaited, size = self._state.bookings.awaited(hold_id), hold.wish.request.gpus_per_pod
+            # A smaller pod that has a part of a place leaves the rest: a place all the same.
+            return [(node, -(-gpus // size)) for node, gpus in awaited.items()]
         has_pod = self._state.bookings.has_pod
         seats = ((each, each.note) for each in gang.members if each.live)
         there = Counter(

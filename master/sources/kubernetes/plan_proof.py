@@ -57,7 +57,7 @@ class PlanProof:
         hold = self._state.find_hold(note.hold)
         if not isinstance(hold, Hold) or gang_of_hold(hold) != pod.gang_id:
             return {}
-        if hold.slack and hold.gpus.get(note.node, 0) < pod.gpus:
+        if hold.slack and self._state.bookings.planned(hold.id).get(note.node, 0) < pod.gpus:
             return {}
         places = chain.from_iterable(group.pods for group in hold.groups)
         return {hold.id: dict(islice((each for each in places if each[0] == note.node), 1))}

@@ -12,6 +12,7 @@ from topo.gangs.machine.instructions import Place
 from topo.model.cluster import ClusterNode
 from topo.model.forest import Snapshot
 from topo.model.ids import Generation, NodeName
+from topo.model.pod_requests import Amounts
 from topo.placement.booking.holds import Limits
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Request
@@ -34,26 +35,31 @@ def answers() -> PlacementAnswers:
     return PlacementAnswers(state, 60.0)
 
 
+def pair(name: str, members: tuple[Member, ...], request: Request, takes: Amounts = ()) -> Gang:
+    """A gang of two pods that Volcano binds together."""
+    return Gang(
+        id=GangId(name),
+        namespace="jobs",
+        name=name,
+        kind="Job",
+        binding=Binding.WHOLE,
+        request=request,
+        at_least=2,
+        priority=0,
+        created_s=0.0,
+        members=members,
+        takes=takes,
+        labelled={},
+    )
+
+
 def place(made: PlacementAnswers, name: str) -> Planned | Refused:
     """Place a gang of two pods, which is known from then on."""
     wanted = tuple(
         Member(uid=PodUid(f"{name}-{rank}"), name=f"{name}-{rank}", rank=rank, version="1")
         for rank in range(2)
     )
-    gang = Gang(
-        id=GangId(name),
-        namespace="jobs",
-        name=name,
-        kind="Job",
-        binding=Binding.WHOLE,
-        request=HALF,
-        at_least=2,
-        priority=0,
-        created_s=0.0,
-        members=wanted,
-        takes=TAKES,
-        labelled={},
-    )
+    gang = pair(name, wanted, HALF, TAKES)
     made.known = {**made.known, gang.id: gang}
     asked = Place(id=gang.id, ask=1, request=HALF, wanted=wanted, takes=TAKES)
     return made.place(asked, tuple)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from master.controllers.nomination.placement_answers import PlacementAnswers
-from tests.controllers.nomination.test_held_room import TAKES, answers
+from tests.controllers.nomination.test_held_room import TAKES, answers, pair
 from topo.gangs.machine.events import Planned
-from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
+from topo.gangs.machine.gang import GangId, Member, PodUid
 from topo.gangs.machine.instructions import Check, Place
 from topo.model.ids import NodeName
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
@@ -81,20 +81,7 @@ def test_a_pod_that_keeps_its_place_is_held_with_what_it_asks_for() -> None:
 def test_the_cpus_of_a_pod_without_gpus_are_planned_once() -> None:
     """A node has 64 CPUs: the place of a pod of 40 that takes no GPU leaves none for another."""
     made, wanted = answers(), members(8, 0)
-    gang = Gang(
-        id=GangId("g"),
-        namespace="jobs",
-        name="g",
-        kind="Job",
-        binding=Binding.WHOLE,
-        request=PAIR,
-        at_least=2,
-        priority=0,
-        created_s=0.0,
-        members=wanted,
-        takes=TAKES,
-        labelled={},
-    )
+    gang = pair("g", wanted, PAIR, TAKES)
     made.known = {gang.id: gang}
     made.place(Place(id=gang.id, ask=1, request=PAIR, wanted=wanted, takes=TAKES), tuple)
     (hold,) = made._state.holds()
@@ -106,19 +93,7 @@ def test_a_place_of_no_gpus_keeps_the_kin_of_another_job_out_of_its_domain() -> 
     made, wanted = answers(), members(8, 0)
     kin = Kin("rack", "jobs")
     request = replace(PAIR, kins=(kin,))
-    gang = Gang(
-        id=GangId("g"),
-        namespace="jobs",
-        name="g",
-        kind="Job",
-        binding=Binding.WHOLE,
-        request=request,
-        at_least=2,
-        priority=0,
-        created_s=0.0,
-        members=wanted,
-        labelled={},
-    )
+    gang = pair("g", wanted, request)
     made.known = {gang.id: gang}
     found = made.place(Place(id=gang.id, ask=1, request=request, wanted=wanted), tuple)
     assert isinstance(found, Planned)

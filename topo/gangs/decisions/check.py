@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
+from topo.gangs.decisions.placed import sum_gpus
 from topo.gangs.machine.instructions import Check
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import shortage
@@ -23,10 +24,8 @@ def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Loss
     `own` are the booking owners of the waiting pods and their holds.
     """
     request = check.request
-    needs: Counter[NodeName] = Counter()
     ranks: dict[NodeName, set[int]] = {}
     for pod, node in check.waiting:
-        needs[node] += pod.takes_gpus(request.gpus_per_pod)
         ranks.setdefault(node, set()).add(pod.rank if request.by_rank else 0)
     bookings = capacity.bookings()
     mine: Counter[NodeName] = Counter()
@@ -35,7 +34,7 @@ def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Loss
             mine[node] += gpus
     found: list[tuple[NodeName, str]] = []
     allowed = cache(lambda rank, of_type: replace(request.eligible_of(rank), gpu_type=of_type))
-    for node, gpus in needs.items():
+    for node, gpus in sum_gpus(check.waiting, request.gpus_per_pod).items():
         host = capacity.host(node)
         why = shortage(capacity, node, gpus, given_back=mine[node])
         if why or host is None:

@@ -24,7 +24,7 @@ from typing import Protocol
 from topo.gangs.decisions.by_links import Worth, less_worth
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
 from topo.gangs.decisions.own_domains import nodes_kept_apart, place_in_own_domains
-from topo.gangs.decisions.placed import Placed, Seat, slack_of
+from topo.gangs.decisions.placed import Placed, Seat, slack_of, sum_gpus
 from topo.gangs.decisions.reservation import reservation
 from topo.gangs.decisions.resource_shortage import shortage_in_words
 from topo.gangs.decisions.unlike_pods import of_all, place_unlike
@@ -78,7 +78,7 @@ def answer_place(
     `worth` is what nodes are worth to a pod that has no group.
     """
     without_own = capacity.with_changes(released=own)
-    held = _taken_gpus(asked.held, asked.request)
+    held = sum_gpus(asked.held, asked.request.gpus_per_pod)
     # A node that was lost is not held: the check before the gates are opened finds it.
     held = {node: gpus for node, gpus in held.items() if not shortage(without_own, node, gpus)}
     without_own = without_own.with_changes(taken={_HELD: held})
@@ -90,7 +90,7 @@ def answer_place(
         limited = _with_taken(room.limited(without_own), _KEPT, asked.without)
         found = _place_pods(limited, asked)
         if isinstance(found, Placed):
-            return _with_slack(_with_held(found, asked, staying), asked, staying)
+            return _with_held(found, asked, staying)
     # A refusal and a choice by worth look at single nodes: there a missing resource counts as GPUs
     # that another job has.
     tight = room.tight() if room is not None else {}
@@ -102,7 +102,7 @@ def answer_place(
     if aside and not isinstance(found, Placed):
         found = _place_pods(allowed, asked)
     if isinstance(found, Placed):
-        return _with_slack(_with_held(found, asked, staying), asked, staying)
+        return _with_held(found, asked, staying)
     if asked.over is not None and not asked.request.own_domains:
         over = _place_by_evicting(roomy, _as_alike(asked), evictable())
         if over is not None:
@@ -192,22 +192,10 @@ def _on_nodes_with_room(asked: Place, tight: Mapping[NodeName, Tight]) -> Reques
     return replace(asked.request, eligible=replace(eligible, exclude=eligible.exclude | never))
 
 
-def _taken_gpus(places: Sequence[Seat], request: Request) -> dict[NodeName, int]:
-    """Return the GPUs that pods take at their places, by node; O(pods)."""
-    gpus: dict[NodeName, int] = {}
-    for pod, node in places:
-        gpus[node] = gpus.get(node, 0) + pod.takes_gpus(request.gpus_per_pod)
-    return gpus
-
-
-def _with_slack(found: Placed, asked: Place, staying: Sequence[Seat]) -> Placed:
-    """Return the placement with the GPUs of its places that its pods do not ask for; O(pods)."""
-    seats = (*zip(asked.wanted, found.nodes, strict=True), *staying)
-    return replace(found, slack=slack_of(seats, asked.request.gpus_per_pod))
-
-
 def _with_held(found: Placed, asked: Place, staying: Sequence[Seat]) -> Placed:
-    """Return the placement with the pods that stay and book nothing themselves."""
+    """Return the placement with the pods that stay and book nothing themselves, and its slack."""
+    seats = (*zip(asked.wanted, found.nodes, strict=True), *staying)
+    found = replace(found, slack=slack_of(seats, asked.request.gpus_per_pod))
     size, stay = asked.request.pods_per_group, dict[int, list[NodeName]]()
     for pod, node in staying:
         stay.setdefault(pod.rank // size, []).append(node)

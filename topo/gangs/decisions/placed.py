@@ -43,6 +43,14 @@ class Placed:
         return in_words(shared)[:MAX_INSIDE_CHARS] if shared is not None else ""
 
 
+def sum_gpus(seats: Iterable[Seat], largest: int) -> dict[NodeName, int]:
+    """Return the GPUs that pods ask for at their places, by node; O(pods)."""
+    gpus: dict[NodeName, int] = {}
+    for pod, node in seats:
+        gpus[node] = gpus.get(node, 0) + pod.takes_gpus(largest)
+    return gpus
+
+
 def slack_of(seats: Iterable[Seat], largest: int) -> Gpus:
     """Return the GPUs of places for the largest pod that their pods do not ask for, by node.
 

@@ -176,6 +176,10 @@ class BookingsView:
         """
         return beyond_limits(wish, self._limits, len(self._holds) - len(self.expired(now_s)))
 
+    def planned(self, hold_id: HoldId) -> Mapping[NodeName, int]:
+        """Return the GPUs by node that a hold books, whatever pods have of them; O(1)."""
+        return self._planned[hold_id]
+
     def awaited(self, hold_id: HoldId) -> Mapping[NodeName, int]:
         """Return the GPUs by node that a hold keeps for pods that do not exist yet; O(nodes)."""
         planned = self._planned[hold_id]
