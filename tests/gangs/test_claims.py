@@ -224,6 +224,24 @@ def test_a_gated_pod_has_no_place_on_a_node_that_its_hold_does_not_book(*, is_op
     assert record.plan.keys() == ({first.uid} if is_opened else set())
 
 
+@pytest.mark.parametrize(("stated", "counts"), [("n1", True), ("n2", True), ("gone", False)])
+def test_a_bound_pod_has_a_place_of_its_hold_only_where_its_note_is_borne_out(
+    stated: str, *, counts: bool
+) -> None:
+    """On another node than its own, too: a scheduler may exchange the pods of a gang."""
+    cluster, hold = Cluster(dragonflies(1)), HoldId("h")
+    cluster.submit(job("victim", 2))
+    gang = cluster.seen(VICTIM).gang
+    names = [NodeName("n1"), NodeName("n2")]
+    notes = [note(hold=hold, node=NodeName(each)) for each in (stated, "n1")]
+    bound = (
+        replace(member, gated=False, node=node, note=each)
+        for member, node, each in zip(gang.members, names, notes, strict=True)
+    )
+    gang = replace(gang, members=tuple(bound), holds={hold: dict.fromkeys(names, 1)})
+    assert restore_record(gang).too_large_holds() == (set() if counts else {hold})
+
+
 MEMBERS = st.lists(
     st.builds(
         Member,

@@ -18,7 +18,7 @@ from tests.gangs.test_random_life import (
 STEPS = 120
 FOUND = (
     *(1_100_693, 100_407, 2_100_973, 2_103_067, 202_704),
-    *(2_202_853, 2_408_155, 1_502_972, 2_503_222, 6_000_222),
+    *(2_202_853, 2_408_155, 1_502_972, 2_503_222, 2_510_786, 6_000_222),
 )
 """Lives that broke a promise once, each for a reason of its own.
 
@@ -27,7 +27,9 @@ places; a nomination of a dead leader stayed where the pod's owner wrote another
 the same in a PodGroup; a hold kept a place that no pod of its gang had any more, while others were
 open; the same while others were gated, with room beside and without; a bound pod named an older
 hold than that of its plan; a bound pod too many made a check drop what was placed without it, for
-ever, in two ways; a hold kept a place that others had taken, as the rest of its group had no room.
+ever, in two ways; a hold kept a place that a bound pod had, whose note named the hold and a node
+that it does not book; a hold kept a place that others had taken, as the rest of its group had no
+room.
 """
 
 

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from topo.gangs.machine.claims import is_held, note_doubt, surplus_pods
+from topo.gangs.machine.claims import is_borne_out, is_held, note_doubt, surplus_pods
 from topo.gangs.machine.events import Checked, Vanished
 from topo.gangs.machine.gang import Binding, Gang, Member, Note, PodUid, Selection
 from topo.gangs.machine.instructions import Instruction, Place
@@ -195,19 +195,23 @@ class Record:
     def too_large_holds(self) -> frozenset[HoldId]:
         """Return the holds of the gang that book more places than its pods have or wait for.
 
-        A bound pod has the place of the hold that it names itself, by which it is counted; its plan
-        may be a newer one. O(places, and members if there is a hold).
+        A bound pod has the place of the hold that it names itself, by which it is counted, if that
+        bears its note out; its plan may be a newer one. O(places, and members if there is a hold).
         """
-        if not self.gang.holds:
+        holds, labelled = self.gang.holds, self.gang.labelled
+        if not holds:
             return frozenset()
         has = Counter[tuple[HoldId, NodeName]]()
         for member in self.gang.members:
-            note = member.note if member.node is not None else self.plan.get(member.uid)
-            if member.live and note is not None:
+            is_bound = member.node is not None
+            note = member.note if is_bound else self.plan.get(member.uid)
+            if not member.live or note is None:
+                continue
+            if not is_bound or is_borne_out(note, holds, labelled):
                 has[note.hold, member.node or note.node] += 1
         return frozenset(
             hold
-            for hold, places in self.gang.holds.items()
+            for hold, places in holds.items()
             if any(pods > has[hold, node] for node, pods in places.items())
         )
 
