@@ -397,15 +397,16 @@ class ExtenderPlans:
     def _hold(self, live: list[GangPod], request: Request, granted: _Granted) -> str:
         """Place the needed ranks and hold their nodes; return why not, empty where it is done."""
         gang_id, needs = live[0].gang_id, granted.needs
-        kept = {pod.rank: pod.node for pod in live if pod.node is not None}
+        kept = bound = {pod.rank: pod.node for pod in live if pod.node is not None}
         for hold_id, ranks in self._held(gang_id).items():
             hold = self._state.find_hold(hold_id)
             if hold_id not in (*needs.replaced, *needs.ended) and isinstance(hold, Hold):
                 kept = planned_nodes(hold, ranks) | kept
         takes = most_of(pod.takes for pod in live)
         gpus = {pod.rank: pod.gpus for pod in live}
-        room = PodRoom(self._state.room, takes, request.gpus_per_pod)
         stay = sorted((rank, node) for rank, node in kept.items() if rank not in needs.ranks)
+        held = ((f"{gang_id} {rank}", node) for rank, node in stay if rank not in bound)
+        room = PodRoom(self._state.room, takes, request.gpus_per_pod).beside(held)
         asked = Place(
             id=gang_id,
             ask=0,

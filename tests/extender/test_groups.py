@@ -9,6 +9,7 @@ import pytest
 
 from tests.extender.model import NODES, Asking, Scheduler, asked, dragonfly, split_groups
 from tests.kube.fake_server import FakeServer, fake_server
+from tests.support.kubernetes import node_status
 from topo.model.ids import NodeName
 
 pytestmark = pytest.mark.virtual_time
@@ -305,3 +306,23 @@ async def books_what_runs(asking: Asking, scheduler: Scheduler) -> None:
     held = {node for hold in state.holds() for g in hold.groups for node, _ in g.pods}
     for node, count in scheduler.used().items():
         assert node in held or state.capacity.used(NodeName(node)) == count
+
+
+async def test_the_cpus_of_a_place_that_is_kept_are_not_there_for_the_next_group(
+    server: FakeServer, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    """Two pods of 4 GPUs and 40 CPUs on a node of 64: one. Of the first group nobody runs yet."""
+    for name in NODES:
+        await server.put("nodes", name, metadata={}, spec={}, status=node_status(cpu="64"))
+    async with asked(server, tmp_path) as asking:
+        state = asking.master.service.placements.state
+        for ranks, groups in (((0, 1), 1), ((2, 3), 2)):
+            for rank in ranks:
+                pod = scheduler._made(4, "train", rank, 8, {})
+                pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "40"
+                scheduler.pods[f"train-{rank}"] = pod
+                await scheduler._put(f"train-{rank}")
+            await asyncio.sleep(5)
+            assert len(state.holds()) == groups
+        nodes = [node for hold in state.holds() for node in hold.places.elements()]
+        assert len(nodes) == len({*nodes}) == 4

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tests.support.capacity import cluster
 from topo.gangs.machine.gang import Binding, GangId
+from topo.model.pod_requests import Amounts
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.request import PlacementMode, Request
 
@@ -32,6 +33,8 @@ class Job:
     """Whether its pods may come and go while others run."""
     sizes: tuple[int, ...] = ()
     """The GPUs of its pods by rank, again and again; empty: all take as many as the largest."""
+    takes: Amounts = ()
+    """What each of its pods takes beside GPUs."""
 
     def gpus_of(self, rank: int) -> int:
         """The GPUs of the pod of a rank."""

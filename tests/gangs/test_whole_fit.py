@@ -1,5 +1,7 @@
 """A gang goes where all that its pods take is left, and is told which resource is short."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from tests.gangs.jobs import dragonflies
@@ -8,6 +10,7 @@ from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.decisions.resource_shortage import amount_in_words
 from topo.gangs.machine.events import Refused
+from topo.gangs.machine.gang import PodUid
 from topo.model.ids import NodeName
 from topo.model.pod_requests import Amounts
 from topo.placement.capacity.capacity_view import CapacityView
@@ -26,6 +29,11 @@ class Room(dict[NodeName, Tight]):
         """The capacity as if somebody had the GPUs that no pod can use."""
         beyond = {n: capacity.free(n) - each.pods * self.gpus for n, each in self.items()}
         return capacity.with_changes(taken={"beyond": {n: g for n, g in beyond.items() if g > 0}})
+
+    def beside(self, pods: Iterable[tuple[PodUid, NodeName]]) -> "Room":
+        """The room with these pods on nodes."""
+        assert not [*pods], "no pod is held"
+        return self
 
     def tight(self) -> "Room":
         """All of them."""

@@ -187,6 +187,7 @@ class Cluster:
             created_s=job.created_s,
             wait_s=job.wait_s,
             awaits=job.awaits,
+            takes=job.takes,
             ungated=job.ungated,
             preempts=True,
             members=(*self.members(gang_id), *self._expected(job)),

@@ -109,7 +109,7 @@ class PlacementAnswers:
         # A scheduler may have bound one since the master read the gang: that pod keeps its GPUs.
         before = self._state.bookings.unbound_pods(pod.uid for pod in asked.wanted)
         owners = [*(pod.owner for pod in before), *asked.replaced]
-        room = self._room(asked) if asked.takes else None
+        room = self._room(asked, asked.wanted, asked.replaced)
         found = self._where_booked(asked, owners, room) or answer_place(
             capacity, asked, owners, evictable, room=room, worth=self._worth(asked)
         )
@@ -157,13 +157,18 @@ class PlacementAnswers:
                 return other
         return Refused(id=asked.id, ask=asked.ask, text=why, shortfall={})
 
-    def _room(self, asked: Place) -> PodRoom:
+    def _room(
+        self, asked: Place | Check, pods: Iterable[Member], holds: Collection[HoldId]
+    ) -> PodRoom | None:
+        """Return the room for these pods, without them and their holds; None if it is not asked."""
+        if not asked.takes:
+            return None
         return PodRoom(
             self._state.room,
             asked.takes,
             asked.request.gpus_per_pod,
-            own=tuple(pod.uid for pod in asked.wanted),
-            held=tuple(self._held(asked.replaced)),
+            own=tuple(pod.uid for pod in pods),
+            held=tuple(self._held(holds)),
         )
 
     def _occupied(self, but: GangId, request: Request) -> Iterator[Occupied]:
@@ -263,10 +268,13 @@ class PlacementAnswers:
         owners = [*(pod.owner for pod in own), *asked.holds]
         owners += (pod.owner for pod in evictable)
         split, apart = split_groups(capacity, asked), apart_groups(capacity, asked)
+        is_judged = asked.over is None
+        pods = (pod for pod, _ in asked.waiting)
+        room = self._room(asked, pods, asked.holds) if is_judged else None
         return Checked(
             id=asked.id,
             ask=asked.ask,
-            lost=lost_nodes(capacity, asked, owners),
+            lost=lost_nodes(capacity, asked, owners, room),
             blocked=blocked,
             split=split,
             apart=apart,

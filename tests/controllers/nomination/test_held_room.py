@@ -1,5 +1,7 @@
 """CPUs that a planned gang will take are not planned twice, before any of its pods is opened."""
 
+from dataclasses import replace
+
 import prometheus_client as prom
 
 from master.booking.metrics import PlacementMetrics
@@ -8,7 +10,7 @@ from master.controllers.nomination.placement_answers import PlacementAnswers
 from tests.publish.forests import VENDOR
 from topo.gangs.machine.events import Planned, Refused
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
-from topo.gangs.machine.instructions import Place
+from topo.gangs.machine.instructions import Check, Place
 from topo.model.cluster import ClusterNode
 from topo.model.forest import Snapshot
 from topo.model.ids import Generation, NodeName
@@ -78,3 +80,42 @@ def test_no_node_is_planned_for_more_cpus_than_it_has() -> None:
     again = place(made, "e")
     assert isinstance(again, Planned)
     assert sorted(again.nodes) == sorted(planned[0].nodes)  # type: ignore[union-attr]
+
+
+def lost(made: PlacementAnswers, name: str, plan: Planned, over: int | None = None) -> set[str]:
+    """The nodes that a check of the plan of a gang finds short."""
+    pods = made.known[GangId(name)].members
+    check = Check(
+        id=GangId(name),
+        ask=2,
+        request=HALF,
+        waiting=tuple(zip(pods, plan.nodes, strict=True)),
+        bound=(),
+        holds=(plan.hold,),
+        takes=TAKES,
+        over=over,
+    )
+    return {node for node, _ in made.check(check, "", ()).lost}
+
+
+def test_a_plan_whose_cpus_somebody_took_is_found_before_its_gates_are_opened() -> None:
+    """Its own pods and its own hold take nothing from it, once they are counted on their nodes."""
+    made = answers()
+    plan = place(made, "a")
+    assert isinstance(plan, Planned)
+    assert lost(made, "a", plan) == set()
+    made._state.room.set_pod("a-0", plan.nodes[0], TAKES)
+    assert lost(made, "a", plan) == set()
+    made._state.room.set_pod("neighbour", plan.nodes[1], (("cpu", 25_000),))
+    assert lost(made, "a", plan) == {plan.nodes[1]}
+    assert lost(made, "a", plan, over=9) == set(), "evictions are counted in GPUs alone"
+
+
+def test_a_plan_has_no_room_that_the_hold_of_another_gang_keeps() -> None:
+    """The other one's pods are not opened, so that no pod takes these CPUs yet."""
+    made = answers()
+    plan, other = place(made, "a"), place(made, "b")
+    assert isinstance(plan, Planned)
+    assert isinstance(other, Planned)
+    moved = replace(plan, nodes=(plan.nodes[0], other.nodes[1]))
+    assert lost(made, "a", moved) == {other.nodes[1]}

@@ -86,7 +86,9 @@ def test_the_cpus_of_a_pod_without_gpus_are_planned_once() -> None:
     made.place(Place(id=gang.id, ask=1, request=PAIR, wanted=wanted, takes=TAKES), tuple)
     (hold,) = made._state.holds()
     another = Place(id=GangId("x"), ask=2, request=PAIR, wanted=(), takes=TAKES)
-    assert made._room(another).tight().keys() == {*hold.places}
+    room = made._room(another, (), ())
+    assert room is not None
+    assert room.tight().keys() == {*hold.places}
 
 
 def test_a_place_of_no_gpus_keeps_the_kin_of_another_job_out_of_its_domain() -> None:

@@ -1,13 +1,16 @@
 """The answer to `Check`: the planned nodes that can no longer take their pods."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Protocol
 
 from topo.gangs.decisions.placed import sum_gpus
+from topo.gangs.decisions.resource_shortage import name_of
 from topo.gangs.machine.instructions import Check
 from topo.model.ids import NodeName
+from topo.model.words import counted
 from topo.placement.booking.holds import shortage
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import is_eligible
@@ -18,10 +21,21 @@ from topo.placement.view import shape_of
 Losses = tuple[tuple[NodeName, str], ...]
 
 
-def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Losses:
+class Room(Protocol):
+    """What nodes have left beside GPUs for the waiting pods, as if none of these were there."""
+
+    def shortages(self, pods: Mapping[NodeName, int]) -> Mapping[NodeName, str]:
+        """Return the nodes without room for so many pods, with a resource that is short."""
+        ...
+
+
+def lost_nodes(
+    capacity: CapacityView, check: Check, own: Sequence[str], room: Room | None = None
+) -> Losses:
     """Return the nodes that are gone, closed, too full or not eligible, with the reason; O(pods).
 
-    `own` are the booking owners of the waiting pods and their holds.
+    `own` are the booking owners of the waiting pods and their holds. `room` is what nodes have
+    beside GPUs, None where the pods take nothing else.
     """
     request = check.request
     ranks: dict[NodeName, set[int]] = {}
@@ -32,6 +46,8 @@ def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Loss
     for owner in dict.fromkeys(own):
         for node, gpus in bookings.get(owner, {}).items():
             mine[node] += gpus
+    pods = Counter(node for _, node in check.waiting)
+    short = room.shortages(pods) if room is not None else {}
     found: list[tuple[NodeName, str]] = []
     allowed = cache(lambda rank, of_type: replace(request.eligible_of(rank), gpu_type=of_type))
     for node, gpus in sum_gpus(check.waiting, request.gpus_per_pod).items():
@@ -41,6 +57,9 @@ def lost_nodes(capacity: CapacityView, check: Check, own: Sequence[str]) -> Loss
             found += [(node, why)] if why else []
         elif not all(is_eligible(host, allowed(rank, host.gpu_type)) for rank in ranks[node]):
             found.append((node, f"node {node} is not for this job"))
+        elif node in short:
+            what = f"{name_of(short[node])} for {counted(pods[node], 'pod')}"
+            found.append((node, f"node {node} lacks {what}"))
     return tuple(found)
 
 

@@ -17,23 +17,24 @@ n3.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from topo.gangs.decisions.by_links import Worth, less_worth
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
 from topo.gangs.decisions.own_domains import nodes_kept_apart, place_in_own_domains
-from topo.gangs.decisions.placed import Placed, Seat, slack_of, sum_gpus
+from topo.gangs.decisions.placed import Placed, Seat, slack_of, sum_gpus, with_pods
 from topo.gangs.decisions.reservation import reservation
 from topo.gangs.decisions.resource_shortage import shortage_in_words
 from topo.gangs.decisions.unlike_pods import of_all, place_unlike
 from topo.gangs.machine.events import Refused
+from topo.gangs.machine.gang import PodUid
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
 from topo.model.words import counted
 from topo.placement.advice.refusal_reasons import other_pools
-from topo.placement.booking.holds import booked, shortage
+from topo.placement.booking.holds import shortage
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.node_room import Tight
 from topo.placement.capacity.other_fabrics import group_of
@@ -54,6 +55,10 @@ class Room(Protocol):
 
     def limited(self, capacity: CapacityView) -> CapacityView:
         """Return the capacity for pods that take more of a node than GPUs."""
+        ...
+
+    def beside(self, pods: Iterable[tuple[PodUid, NodeName]]) -> "Room":
+        """Return the room with such pods on nodes, each counted there and nowhere else."""
         ...
 
     def tight(self) -> Mapping[NodeName, Tight]:
@@ -83,6 +88,8 @@ def answer_place(
     held = {node: gpus for node, gpus in held.items() if not shortage(without_own, node, gpus)}
     without_own = without_own.with_changes(taken={_HELD: held})
     staying = [(pod, node) for pod, node in asked.held if node in held]
+    if room is not None and staying:
+        room = room.beside((pod.uid, node) for pod, node in staying)
     if apart := nodes_kept_apart(without_own, asked.occupied):
         without_own = _with_taken(without_own, _APART, apart)
     asked = replace(asked, request=replace(asked.request, kins=()))
@@ -289,8 +296,7 @@ def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
         if isinstance(nodes, NoFit):
             return nodes
         # What one group gets is not free for the next one.
-        taken = booked([_pods_per_node(nodes)], request.gpus_per_pod)
-        capacity = capacity.with_changes(taken={f"{_JOINING} {group}": taken})
+        capacity = with_pods(capacity, f"{_JOINING} {group}", Counter(nodes), request.gpus_per_pod)
         found[group] = nodes
     fresh = _place_new_groups(capacity, request, joining, found)
     return (

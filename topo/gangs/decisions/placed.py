@@ -1,7 +1,7 @@
 """The places of the pods of a `Place`, as the decisions pass them on."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from topo.gangs.decisions.eviction import Evictable
@@ -11,6 +11,7 @@ from topo.model.ids import NodeName
 from topo.placement.booking.holds import Gpus
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.other_fabrics import in_words, shared_group
+from topo.placement.capacity.room_limits import RoomChange
 from topo.placement.job.plan import PlannedGroup
 from topo.placement.job.request import PlacementMode, Request
 
@@ -60,3 +61,14 @@ def slack_of(seats: Iterable[Seat], largest: int) -> Gpus:
     for pod, node in seats:
         slack[node] += largest - pod.takes_gpus(largest)
     return tuple((node, gpus) for node, gpus in slack.items() if gpus)
+
+
+def with_pods(
+    capacity: CapacityView, owner: str, pods: Mapping[NodeName, int], gpus: int
+) -> CapacityView:
+    """Return the capacity as if an owner had so many pods on nodes, of all that each takes there.
+
+    Each takes `gpus`, and beside them what the capacity is asked about. O(nodes of the pods).
+    """
+    taken = {node: number * gpus for node, number in pods.items()}
+    return capacity.with_changes(taken={owner: taken}, room=RoomChange(pods=pods))

@@ -27,18 +27,19 @@ def shortage_in_words(capacity: CapacityView, asked: Place, tight: Mapping[NodeN
     few = Counter(each.resource for each in short if each.pods)
     takes = dict(asked.takes)
     parts = [
-        f"{number} lack {_named(resource)} ({_taken(resource, takes[resource])})"
+        f"{number} lack {name_of(resource)} ({_taken(resource, takes[resource])})"
         for resource, number in sorted(counts.items())
     ]
     parts += [
-        f"{number} have {_named(resource)} for fewer pods than GPUs "
+        f"{number} have {name_of(resource)} for fewer pods than GPUs "
         f"({_taken(resource, takes[resource])})"
         for resource, number in sorted(few.items())
     ]
     return f"of {counted(len(able), 'node')} with free GPUs for a pod {listed(parts)}"
 
 
-def _named(resource: str) -> str:
+def name_of(resource: str) -> str:
+    """Return a resource in words."""
     if resource.startswith(DEVICE_CLASS):
         return f"devices of class {resource.removeprefix(DEVICE_CLASS)}"
     return "a place apart" if resource.startswith(APART) else resource

@@ -33,12 +33,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from topo.gangs.decisions.matching import matched
-from topo.gangs.decisions.placed import Placed
+from topo.gangs.decisions.placed import Placed, with_pods
 from topo.gangs.machine.gang import Member, PodUid
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.model.words import counted
-from topo.placement.booking.holds import booked
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import Host, is_eligible
 from topo.placement.capacity.other_fabrics import group_of
@@ -236,7 +235,7 @@ class _Search:
         for step in self.steps:
             self.steps_done += 1
             there = self._beside(earlier, step)
-            view = capacity.with_changes(taken={_EARLIER: there}) if there else capacity
+            view = with_pods(capacity, _EARLIER, there, request.gpus_per_pod) if there else capacity
             part = self._place_step(view, replace(asked, wanted=step.pods, kept=kept), step)
             if isinstance(part, NoFit):
                 return part
@@ -244,10 +243,9 @@ class _Search:
             got = {pod.uid: node for pod, node in zip(step.pods, part.nodes, strict=True)}
             nodes |= got
             kept = (*kept, *((pod.rank, got[pod.uid]) for pod in step.pods))
-            taken = booked([group.pods for group in part.groups], request.gpus_per_pod)
-            for node, gpus in taken.items():
+            for node in part.nodes:
                 of_group = earlier.setdefault(self.usable.outermost(node), {})
-                of_group[node] = of_group.get(node, 0) + gpus
+                of_group[node] = of_group.get(node, 0) + 1
         return Placed(
             nodes=tuple(nodes[pod.uid] for pod in asked.wanted),
             request=replace(request, pods=len(nodes), by_rank=()),
@@ -260,7 +258,7 @@ class _Search:
     def _beside(
         self, earlier: Mapping[GroupPath, Mapping[NodeName, int]], step: _Step
     ) -> Mapping[NodeName, int]:
-        """Return what earlier steps got in the outermost groups that a step may use.
+        """Return the pods of earlier steps in the outermost groups that a step may use, by node.
 
         Between domains with as much room the engine looks at what is taken beside them, and no
         further. What is left out makes the step cheap for jobs of hundreds of parts.
@@ -269,7 +267,7 @@ class _Search:
         hosts = self.usable.hosts(eligible) if eligible is not None and earlier else ()
         groups = {host.path[:1] for host in hosts} if eligible is not None else earlier.keys()
         found = (taken.items() for group, taken in earlier.items() if group in groups)
-        return {node: gpus for taken in found for node, gpus in taken}
+        return {node: pods for taken in found for node, pods in taken}
 
     def _place_step(self, capacity: CapacityView, asked: Place, step: _Step) -> Placed | NoFit:
         if step.eligible is None:

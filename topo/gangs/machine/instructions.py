@@ -78,8 +78,9 @@ class Check:
     """Check whether each pod's node can still take it, and whether the queue can take the gang.
 
     The answer is `Checked`. `waiting` are the unbound pods with their nodes; the GPUs of these pods
-    and of `holds` count as available to them. `bound` are the other pods, by rank. `over`: GPUs of
-    pods of lower priority count as free.
+    and of `holds` count as available to them. `bound` are the other pods, by rank. `takes` is what
+    each pod takes of its node beside GPUs. `over`: GPUs of pods of lower priority count as free,
+    and other resources are not looked at, as where such a plan is made.
     """
 
     id: GangId
@@ -88,6 +89,7 @@ class Check:
     waiting: tuple[tuple[Member, NodeName], ...]
     bound: tuple[tuple[int, NodeName], ...]
     holds: tuple[HoldId, ...]
+    takes: Amounts = ()
     over: int | None = None
 
 

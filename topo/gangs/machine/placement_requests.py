@@ -113,6 +113,7 @@ def check_request(record: Record, progress: Progress, now_s: float, *, ask: int)
         waiting=waiting,
         bound=bound,
         holds=tuple(sorted(holds_of(progress.waiting))),
+        takes=gang.takes,
         over=gang.priority if record.over else None,
     )
 

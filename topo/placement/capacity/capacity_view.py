@@ -25,10 +25,9 @@ from topo.placement.capacity.columns import HostColumns, HostsOfType, LabelValue
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.host_index import HostIndex
 from topo.placement.capacity.layout import DomainIndices, Layout
-from topo.placement.capacity.node_room import Limits
 from topo.placement.capacity.node_usage import Amounts, NodeUsage
 from topo.placement.capacity.other_fabrics import GroupsElsewhere, RoomElsewhere, groups_elsewhere
-from topo.placement.capacity.room_limits import RoomLimits, limit
+from topo.placement.capacity.room_limits import NO_CHANGE, RoomChange, RoomLimits
 from topo.placement.capacity.slots import ELIGIBLE, HostRow, Sizes, Slots, peaks
 from topo.placement.job.plan import Pods
 from topo.placement.job.policy import Policy
@@ -47,7 +46,7 @@ class _Changes(NamedTuple):
     """How a view differs from the view that it was made of; needed by classes counted later.
 
     First `hosts` change their state, each from one row to another; then bookings change the free
-    GPUs (`taken`) on hosts in the domains `at`, and `limits` how many pods of `takes` nodes take.
+    GPUs (`taken`) on hosts in the domains `at`, and `room` what they have beside GPUs.
     """
 
     base: "CapacityView"
@@ -55,8 +54,7 @@ class _Changes(NamedTuple):
     hosts: list[tuple[HostRow, HostRow]]
     at: DomainIndices
     taken: UsageChange
-    takes: PodAmounts
-    limits: Limits
+    room: RoomChange
 
 
 class CapacityView:
@@ -84,6 +82,7 @@ class CapacityView:
         self._users: WeakSet[CapacityView] = WeakSet([self])
         self._shared = False
         self._changes: _Changes | None = None
+        self._takes: PodAmounts = ()  # what the pods of all questions take beside GPUs
 
     # What there is
 
@@ -222,16 +221,15 @@ class CapacityView:
         released: Iterable[str] = (),
         taken: Mapping[str, Mapping[NodeName, int]] = MappingProxyType({}),
         hosts: Iterable[Host] = (),
-        takes: PodAmounts = (),
-        limits: Limits = MappingProxyType({}),
+        room: RoomChange = NO_CHANGE,
     ) -> "CapacityView":
         """Return a view with assumed changes. This view and its version stay as they are.
 
         `released`: owners that give everything back; unknown ones are ignored. `taken`: the GPUs
         that owners take instead of their current ones, by node. `hosts`: known hosts in another
-        state or with other taints; place, GPUs, type and labels must stay. `takes`: all questions
-        are about pods that take so much of their node; nodes have `room` for them, except that
-        those of `limits` take so many.
+        state or with other taints; place, GPUs, type and labels must stay. `room`: with `takes` all
+        questions are about pods that take so much of their node beside GPUs; `pods` of such pods
+        are there from now on, whose GPUs are in `taken`.
 
         The new view is valid until this one changes, and raises `BrokenInvariantError` after that.
         O(nodes that change) and some plain copying of numbers; a class of requests costs a copy of
@@ -240,7 +238,7 @@ class CapacityView:
         asked = {**dict.fromkeys(released, _NO_GPUS), **taken}
         bookings = {o: gpus for o, gpus in asked.items() if gpus or o in self._bookings}
         changed = [host for host in hosts if host != self._hosts[host.name]]
-        if not bookings and not changed and not takes:
+        if not bookings and not changed and room is NO_CHANGE:
             return self
         self._settle()
         view = CapacityView(self.policy)
@@ -257,8 +255,8 @@ class CapacityView:
             view._used, view._bookings = self._used.copy(), self._bookings.copy()
         rows = [view._restate(self, host) for host in changed]
         at, counted = view._rebook(bookings)
-        takes = takes or (self._changes.takes if self._changes is not None else ())
-        view._changes = _Changes(self, self._version, rows, at, counted, takes, limits)
+        view._takes = room.takes or self._takes
+        view._changes = _Changes(self, self._version, rows, at, counted, room)
         return view
 
     def _share_index(self, other: "CapacityView") -> None:
@@ -323,7 +321,7 @@ class CapacityView:
             return room.part(inside) if room is not None else wide.among(eligibility, ())
         wish, changes = eligibility, self._changes
         pools = wish.usage, wish.spares_hybrid
-        takes = takes or (changes.takes if changes is not None else ())
+        takes = takes or self._takes
         key = (gpu_type, wish.selector, wish.tolerations, wish.exclude, pools, gpus, takes)
         found = self._slots.get(key)
         if found is not None:
@@ -444,7 +442,7 @@ class CapacityView:
             raise BrokenInvariantError("capacity: what is assumed outlived what it was assumed on")
         gpu_type = eligibility.gpu_type or ""
         found = changes.base.slots(eligibility, gpu_type, gpus, takes)
-        if not (changes.hosts or len(changes.at) or changes.limits):
+        if not (changes.hosts or len(changes.at) or changes.room.limits):
             return found
         found = found.copy()
         for before, now in changes.hosts:
@@ -453,7 +451,7 @@ class CapacityView:
         # In the order of `with_changes`, so that each step starts from the counts it expects.
         found.update_all_free(changes.at, changes.taken)
         if takes:
-            limit(found, changes.limits, (self._index, self._columns.free_gpus))
+            changes.room.apply(found, (self._index, self._columns.free_gpus))
         return found
 
     def _fill(self, slots: Slots) -> None:

@@ -224,6 +224,38 @@ class NodeRoom:
         numbers, found = self._fits_under(assumed, shape)
         return self._limits_of(numbers.tolist(), found)
 
+    def shortages(
+        self,
+        amounts: Amounts,
+        pods: Mapping[NodeName, int],
+        own: Iterable[PodId] = (),
+        held: Iterable[Held] = (),
+    ) -> dict[NodeName, str]:
+        """Return the nodes without room for so many pods, with the first resource that is short.
+
+        Of GPUs it says nothing; an unknown node lacks nothing. O(resources of the nodes given).
+        """
+        known = {name: number for name in pods if (number := self._numbers.get(name)) is not None}
+        assumed = self._assumed(own, held)
+        for each in assumed:
+            self._assume(each, 1)
+        found: dict[NodeName, str] = {}
+        for name, number in known.items():
+            for resource, asked in _bounded(amounts):
+                has, used = self._of_node(resource, number)
+                if has != _MOST and used + pods[name] * min(asked, _MOST) > has:
+                    found[name] = resource
+                    break
+        for each in assumed:
+            self._assume(each, -1)
+        return found
+
+    def _of_node(self, resource: str, number: int) -> tuple[int, int]:
+        """Return what a node has of a resource, and what its pods take of it; O(1)."""
+        if (column := self._columns.get(resource)) is not None:
+            return int(column.has[number]), int(column.used[number])
+        return _unstated(resource), self._few.get(resource, {}).get(number, 0)
+
     def _limits(self, numbers: list[int], shape: Shape) -> dict[NodeName, int | None]:
         names = self._names
         if len(numbers) <= _ONE_BY_ONE:
@@ -239,9 +271,7 @@ class NodeRoom:
         amounts, gpus = shape
         pods = could = int(self._gpus[number]) // gpus
         for resource, asked in amounts:
-            has, used = _unstated(resource), self._few.get(resource, {}).get(number, 0)
-            if (column := self._columns.get(resource)) is not None:
-                has, used = int(column.has[number]), int(column.used[number])
+            has, used = self._of_node(resource, number)
             if has != _MOST:
                 pods = min(pods, max(0, (has - used) // min(asked, _MOST)))
         return pods if pods < could else None

@@ -13,13 +13,45 @@ Example: pods of 4 GPUs and 8 CPUs; a host with 8 GPUs free has a limit of 1 for
 counts as one slot. A pod of 60 CPUs ends there: the host is tight no more and counts as two.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 from topo.model.errors import BrokenInvariantError
+from topo.model.ids import NodeName
 from topo.model.pod_requests import Amounts
 from topo.placement.capacity.host_index import HostIndex
 from topo.placement.capacity.node_room import Limits, NodeRoom
 from topo.placement.capacity.slots import Slots
+
+_Hosts = tuple[HostIndex, Sequence[int]]
+"""The index of the hosts, and their free GPUs by id."""
+
+
+class RoomChange(NamedTuple):
+    """What is assumed of nodes beside GPUs, for pods that take `takes` each.
+
+    First nodes take so many of them as `limits` says, then so many more `pods` are there.
+    """
+
+    takes: Amounts = ()
+    limits: Limits = MappingProxyType({})
+    pods: Mapping[NodeName, int] = MappingProxyType({})
+
+    def apply(self, slots: Slots, hosts: _Hosts) -> None:
+        """Change the limits of a class; unknown nodes are ignored. O(nodes given).
+
+        A host without a limit has room for as many as its GPUs. Each of these pods takes its share
+        of them, so that it needs none after that either.
+        """
+        limit(slots, self.limits, hosts)
+        ids, limits = hosts[0].ids, slots.limits
+        for name, number in self.pods.items():
+            if (most := limits.get(ids.get(name, -1))) is not None:
+                limit(slots, {name: max(0, most - number)}, hosts)
+
+
+NO_CHANGE = RoomChange()
 
 
 class RoomLimits:
@@ -32,10 +64,8 @@ class RoomLimits:
         self._room = room
         self._versions: dict[object, int] = {}
 
-    def follow(
-        self, key: object, takes: Amounts, slots: Slots, hosts: tuple[HostIndex, Sequence[int]]
-    ) -> None:
-        """Limit a class by what nodes have now; `hosts` are the index and the free GPUs by id."""
+    def follow(self, key: object, takes: Amounts, slots: Slots, hosts: _Hosts) -> None:
+        """Limit a class by what nodes have now."""
         room, shape, names = self._room, (takes, slots.gpus), hosts[0].names
         if room is None:
             raise BrokenInvariantError("capacity: what nodes have beside GPUs is not known here")
@@ -51,7 +81,7 @@ class RoomLimits:
         self._versions.pop(key, None)
 
 
-def limit(slots: Slots, limits: Limits, hosts: tuple[HostIndex, Sequence[int]]) -> None:
+def limit(slots: Slots, limits: Limits, hosts: _Hosts) -> None:
     """Set how many pods some hosts take at most; unknown nodes are ignored. O(limits)."""
     index, free_gpus = hosts
     ids, domains = index.ids, index.domain_of_host
