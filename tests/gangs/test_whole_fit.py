@@ -1,6 +1,7 @@
 """A gang goes where all that its pods take is left, and is told which resource is short."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -143,3 +144,22 @@ def test_what_is_not_an_amount_is_told_in_its_own_words(resource: str, words: st
 def test_amounts_are_written_as_kubernetes_writes_them(resource: str, amount: int, words: str):
     """So that people find them in their jobs."""
     assert amount_in_words(resource, amount) == words
+
+
+@pytest.mark.parametrize("closed", ["cordoned", "silent"])
+def test_never_is_not_said_of_a_gang_that_waits_for_a_closed_node(closed: str) -> None:
+    """A node comes back, and a worker that has not spoken may tell the type that is needed."""
+    capacity = dragonflies(3, 2)
+    lacking = capacity.host(NodeName("n1-1-1"))
+    assert lacking is not None
+    change = {"cordoned": True} if closed == "cordoned" else {"ready": False, "gpu_type": ""}
+    capacity.upsert(replace(lacking, **change))
+    wish = Request(pods=10, gpus_per_pod=8, group_size=8)
+    found = answer_place(capacity, asked(10, request=wish), ())
+    assert isinstance(found, Refused)
+    assert not found.never
+    assert "72 are free" in found.text
+    assert ("type of 8 GPUs on 1 node is not known" in found.text) == (closed == "silent")
+    more = answer_place(capacity, asked(11, request=replace(wish, pods=11)), ())
+    assert isinstance(more, Refused)
+    assert more.never, "with all nodes there are ten"

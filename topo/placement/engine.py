@@ -77,6 +77,7 @@ from topo.placement.view import (
     short_of_groups,
     short_of_slots,
     short_of_span,
+    type_in_words,
     unknown_kind,
     view_of,
 )
@@ -111,6 +112,8 @@ class SearchResult:
 
 
 _Search = Callable[[FreeView, Request], SearchResult | None]
+_Refusal = tuple[FreeView, NoFit]
+"""What a job lacks on the nodes of one type, and what was free there."""
 
 
 def place(capacity: CapacityView, request: Request) -> Plan | NoFit:
@@ -134,21 +137,40 @@ def _place(capacity: CapacityView, request: Request) -> Plan | NoFit:
     if failed is not None:
         return failed
     views: list[FreeView] = []
-    refusals: list[NoFit] = []
+    refusals: list[_Refusal] = []
     for gpu_type in capacity.types_for(request.eligible) or ("",):
         view = view_of(capacity, request, gpu_type)
         refused = _refused_at_once(capacity, request, view)
         if refused is None:
             views.append(view)
         else:
-            refusals.append(refused)
+            refusals.append((view, refused))
     for search in _searches(request.mode):
         results = _results(capacity, request, views, search)
         if results:
             return _plan(capacity, request, results)
-    # Of equal tests that of a type on which a search was worth while says more.
-    refusals = [*(_refused_by_search(request, view) for view in views), *refusals]
-    return max(refusals, key=lambda each: _TESTS.index(each.failed))
+    return _nearest([(view, _refused_by_search(request, view)) for view in views], refusals)
+
+
+def _nearest(searched: Sequence[_Refusal], at_once: Sequence[_Refusal]) -> NoFit:
+    """Return the refusal on the type on which the job came furthest.
+
+    Of those that failed the same test it is one after a search, which says more, then that on the
+    type with most free GPUs, then one on a type with a name.
+    """
+
+    def nearness(refusal: _Refusal) -> tuple[int, int, bool]:
+        view, refused = refusal
+        has_name = bool(view.slots.eligibility.gpu_type)
+        return _TESTS.index(refused.failed), view.slots.free_gpus, has_name
+
+    best = [max(some, key=nearness) for some in (searched, at_once) if some]
+    view, refused = max(best, key=lambda each: _TESTS.index(each[1].failed))
+    refusals = (*searched, *at_once)
+    gpu_type, text = view.slots.eligibility.gpu_type or "", refused.text
+    if sum(other.slots.nodes > 0 for other, _ in refusals) > 1:
+        text += f", counted on {type_in_words(gpu_type)} alone: all GPUs of a job are of one type"
+    return replace(refused, text=text, gpu_type=gpu_type)
 
 
 def fits(capacity: CapacityView, request: Request) -> bool:

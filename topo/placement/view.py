@@ -317,6 +317,11 @@ def _no_fit(
     return NoFit(request, failed, shortfall, text)
 
 
+def type_in_words(gpu_type: str) -> str:
+    """Return which nodes have GPUs of a type."""
+    return f"GPU type {gpu_type}" if gpu_type else "nodes without a GPU type"
+
+
 def short_of_slots(request: Request, shape: JobShape, slots: Slots) -> NoFit | None:
     """Refuse a job that is larger than all that is free; O(1)."""
     gpus = request.pods * request.gpus_per_pod

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.placement.asked import refused
 from tests.placement.oracle.worlds import capacities, policies, requests
-from tests.support.capacity import host_at, partly_free, state
+from tests.support.capacity import host_at, leaves, partly_free, state
 from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.model.limits import MAX_PODS
@@ -136,6 +136,20 @@ def test_never_is_not_said_while_nobody_knows_how_many_gpus_a_node_of_a_group_ha
     left_out = Eligibility(exclude=frozenset(NodeName(f"n-0-1-{n}") for n in (2, 3)))
     if known:
         assert largest_possible_pods(capacity, replace(asked, eligible=left_out)) == 2
+
+
+def test_never_is_not_said_of_a_job_that_nodes_of_unknown_type_could_complete():
+    capacity = leaves(6, 2)
+    silent = replace(host_at(9, 9, 9, gpu_type=""), ready=False)
+    capacity.upsert(silent)
+    asked = Request(pods=7, gpus_per_pod=8)
+    for request in (asked, replace(asked, eligible=Eligibility(gpu_type="A"))):
+        assert largest_possible_pods(capacity, request) is None
+    elsewhere = Eligibility(exclude=frozenset({silent.name}))
+    assert largest_possible_pods(capacity, replace(asked, eligible=elsewhere)) == 2
+    assert largest_possible_pods(capacity, replace(asked, pods=8)) == 2
+    alone = Request(pods=7, gpus_per_pod=8, group_size=8)
+    assert largest_possible_pods(capacity, replace(alone, pods=8)) == 6
 
 
 @pytest.mark.parametrize("nodes", [2, 1], ids=["of two nodes", "of one node"])
@@ -322,7 +336,7 @@ def test_a_taint_that_keeps_all_nodes_from_a_job_is_named_to_be_tolerated():
             Request(pods=100, gpus_per_pod=8, group_size=64),
             (
                 "Of 152 free GPUs on 32 nodes, 0 are in pieces smaller than a pod of 8.",
-                "Another 16 free GPUs are on closed nodes: 1 not ready, 1 cordoned.",
+                "Another 16 unbooked GPUs are on closed nodes: 1 not ready, 1 cordoned.",
             ),
         ),
         (

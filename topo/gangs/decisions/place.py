@@ -33,7 +33,8 @@ from topo.gangs.machine.gang import PodUid
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
 from topo.model.words import counted
-from topo.placement.advice.refusal_reasons import other_pools
+from topo.placement.advice.refusal_reasons import other_pools, untyped_nodes
+from topo.placement.advice.suggestions import could_fit_once_known, emptied
 from topo.placement.booking.holds import shortage
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.node_room import Tight
@@ -142,6 +143,8 @@ def _refuse(
         text = f"{text}; {pools}"
     if tight and not is_behind and isinstance(_place_pods(capacity, asked), Placed):
         text = f"{text}; {shortage_in_words(capacity, asked, tight)}"
+    if untyped := untyped_nodes(capacity.hosts(), asked.request.eligible):
+        text = f"{text}; {untyped}"
     if asked.fewest_gpus:
         most = asked.request.gpus_per_pod
         text = f"{text}; its pods take {asked.fewest_gpus} to {most} GPUs, each counts as {most}"
@@ -152,7 +155,7 @@ def _refuse(
         shortfall=dict(refused.shortfall),
         reservation=first if asked.reserve else (),
         behind=is_behind,
-        never=not (is_behind or first),
+        never=not (is_behind or first or _could_ever_fit(capacity, asked, tight)),
         ungrouped=not capacity.kinds() and _asks_for_groups(refused),
     )
 
@@ -171,6 +174,19 @@ def _reservation(
     idle = capacity.with_changes(released=tuple(capacity.bookings()))
     found = _place_pods(idle, replace(asked, request=request, occupied=()))
     return tuple(dict.fromkeys(found.nodes)) if isinstance(found, Placed) else ()
+
+
+def _could_ever_fit(capacity: CapacityView, asked: Place, tight: Mapping[NodeName, Tight]) -> bool:
+    """Return whether a job for which no open nodes can be reserved fits once closed ones are open,
+    or may fit once it is known what some nodes have.
+    """
+    request = _on_nodes_with_room(asked, tight)
+    if could_fit_once_known(capacity, request):
+        return True
+    if all(host.is_open for host in capacity.hosts()):
+        return False
+    alone = replace(asked, request=request, occupied=())
+    return isinstance(_place_pods(emptied(capacity), alone), Placed)
 
 
 def _as_alike(asked: Place) -> Place:

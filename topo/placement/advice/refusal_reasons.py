@@ -12,6 +12,7 @@ from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.host import (
     Host,
     hosts_of_unknown_size,
+    hosts_of_unknown_type,
     is_eligible,
     is_in_pool,
 )
@@ -32,9 +33,9 @@ def reasons(capacity: CapacityView, refused: NoFit) -> tuple[str, ...]:
     first = f"{text}: {numbers['missing']} missing of {numbers['needed']}."
     wish = refused.request.eligible
     hosts = capacity.hosts()
+    asides = filter(None, (untyped_nodes(hosts, wish), other_pools(capacity, wish)))
+    said = (f"{aside[:1].upper()}{aside[1:]}." for aside in asides)
     nodes = (*_unsized(hosts, wish), *_sharing(hosts, wish))
-    pools = other_pools(capacity, wish)
-    said = (f"{pools[:1].upper()}{pools[1:]}.",) if pools else ()
     return (first, *nodes, *said, *_facts(capacity, hosts, refused))
 
 
@@ -49,6 +50,18 @@ def other_pools(capacity: CapacityView, wish: Eligibility) -> str:
             free[host.pool] += capacity.free(host.name)
     found = [f"{gpus} in the pool {pool!r}" for pool, gpus in sorted(free.items()) if gpus]
     return f"free, and not for a {wish.usage} job: {listed(found)}" if found else ""
+
+
+def untyped_nodes(hosts: Sequence[Host], wish: Eligibility) -> str:
+    """Return how many GPUs are on nodes of no known type, empty where there are none; O(nodes)."""
+    untyped = hosts_of_unknown_type(hosts, wish)
+    gpus = sum(host.gpus for host in untyped)
+    return (
+        f"the type of {counted(gpus, 'GPU')} on {counted(len(untyped), 'node')} is not known: "
+        "no worker and no label says it"
+        if untyped
+        else ""
+    )
 
 
 def _unsized(hosts: Sequence[Host], wish: Eligibility) -> Iterator[str]:
@@ -77,7 +90,9 @@ def _facts(capacity: CapacityView, hosts: Sequence[Host], refused: NoFit) -> Ite
     if refused.failed is FitTest.LABEL:
         yield _filtered(hosts, request)
         return
-    jobs = refused_jobs(capacity, request)
+    # The facts are those of the type of which the refusal is.
+    of_type = request if refused.gpu_type is None else request.on_type(refused.gpu_type)
+    jobs = refused_jobs(capacity, of_type)
     job = max(jobs, key=lambda job: job.view.slots.free_gpus, default=None)
     if job is None:
         return
@@ -92,7 +107,7 @@ def _facts(capacity: CapacityView, hosts: Sequence[Host], refused: NoFit) -> Ite
             f"Not the cause: {slots.free_gpus} GPUs are free of {gpus} needed, "
             f"with room for {slots.total} of {counted(shape.pods, 'pod')}."
         )
-    others = jobs_inside(capacity, request) if job.view.others is not None else ()
+    others = jobs_inside(capacity, of_type) if job.view.others is not None else ()
     fullest = _fullest_elsewhere(request, others) if others else _fullest(job)
     if fullest:
         yield fullest
@@ -124,14 +139,14 @@ def _pieces(slots: Slots) -> str:
 
 
 def _closed(capacity: CapacityView, wish: Eligibility) -> str:
-    """Return how many free GPUs are on closed nodes, by cause."""
+    """Return how many unbooked GPUs are on closed nodes, by cause."""
     closed = [host for host in capacity.closed_hosts() if is_eligible(host, wish)]
     gpus = sum(capacity.free(host.name) for host in closed)
     broken = sum(not host.ready for host in closed)
     apart = [f"{host.name}: {host.quarantine}" for host in closed if host.quarantine is not None]
     quarantined = f", of these in quarantine {listed(apart)}" if apart else ""
     return (
-        f"Another {counted(gpus, 'free GPU')} are on closed nodes: {broken} not ready, "
+        f"Another {counted(gpus, 'unbooked GPU')} are on closed nodes: {broken} not ready, "
         f"{len(closed) - broken} cordoned{quarantined}."
     )
 

@@ -4,8 +4,8 @@ Every change was tried before it is suggested: the changed request fits, or the 
 the change holds.
 
 Whether a refused job could fit at all. Result: nothing if the job fits once all nodes are open and
-empty, or while nobody knows how many GPUs a node of a group has; else the most pods with which it
-would.
+empty, or while nobody knows how many GPUs a node of a group has, or of which type those are that
+the job lacks; else the most pods with which it would.
 
 Why it is right: the same search and the same count that answer for the cluster as it is are asked
 about one on which every node that the job may use is open and nothing runs. What does not fit there
@@ -32,7 +32,7 @@ from topo.placement.advice.repairs import cheapest_repair, nodes_to_open, owners
 from topo.placement.advice.suggestion import RefusedJob, Suggestion, SuggestionKind, jobs_inside
 from topo.placement.booking.events import owner_in_words
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.host import Host, hosts_of_unknown_size
+from topo.placement.capacity.host import Host, hosts_of_unknown_size, hosts_of_unknown_type
 from topo.placement.capacity.what_if import Assumptions, open_host
 from topo.placement.engine import could_place, fits, place
 from topo.placement.job.plan import NoFit, Plan
@@ -121,12 +121,12 @@ def _release(
 def largest_possible_pods(capacity: CapacityView, request: Request) -> int | None:
     """Return None if the job could fit on open and empty nodes, else the most pods that could.
 
-    None also if a node of a group has an unknown number of GPUs: it may be large enough.
+    None also if it could once more is known of some nodes.
     """
-    if any(hosts_of_unknown_size(capacity.hosts(), request.eligible)):
+    if could_fit_once_known(capacity, request):
         return None
     if request.within is not None and request.within not in capacity.kinds():
-        return _largest_elsewhere(_emptied(capacity), request)
+        return _largest_elsewhere(emptied(capacity), request)
     types = capacity.types_for(request.eligible)
     jobs = [_on_empty_nodes(capacity, request, gpu_type) for gpu_type in types]
     if any(_fits(job) for job in jobs):
@@ -139,6 +139,27 @@ def largest_possible_pods(capacity: CapacityView, request: Request) -> int | Non
     return max((job.request.pods for job in smaller if _fits(job)), default=0)
 
 
+def could_fit_once_known(capacity: CapacityView, request: Request) -> bool:
+    """Return whether a refused job may fit once it is known what some nodes have; O(nodes).
+
+    A node of a group has an unknown number of GPUs, or those of unknown type are enough to make up
+    what the nodes of the job's type lack when they are open and empty.
+    """
+    hosts = capacity.hosts()
+    if any(hosts_of_unknown_size(hosts, request.eligible)):
+        return True
+    untyped = hosts_of_unknown_type(hosts, request.eligible)
+    if not untyped:
+        return False
+    more = sum(host.gpus // request.gpus_per_pod for host in untyped)
+    jobs = (
+        _on_empty_nodes(capacity, request, gpu_type)
+        for gpu_type in capacity.types_for(request.eligible)
+        if gpu_type
+    )
+    return any(job.view.slots.total + more >= request.pods for job in jobs)
+
+
 def _largest_elsewhere(empty: CapacityView, request: Request) -> int | None:
     """Return `largest_possible_pods` of a job that must be in one group of another fabric."""
     if fits(empty, request):
@@ -147,7 +168,8 @@ def _largest_elsewhere(empty: CapacityView, request: Request) -> int | None:
     return pods if pods and fits(empty, replace(request, pods=pods)) else 0
 
 
-def _emptied(capacity: CapacityView) -> CapacityView:
+def emptied(capacity: CapacityView) -> CapacityView:
+    """Return the capacity as it is once all nodes are open and nothing runs; O(nodes)."""
     closed = [host for host in capacity.hosts() if not host.is_open or host.taints]
     return capacity.with_changes(
         released=tuple(capacity.bookings()),
@@ -173,7 +195,7 @@ def refusal_on_empty_nodes(
     Empty if it fits there. `largest` is what `largest_possible_pods` returned. O(nodes + bookings)
     and a handful of placements.
     """
-    empty = _emptied(capacity)
+    empty = emptied(capacity)
     found = place(empty, request)
     if isinstance(found, Plan):
         return ()

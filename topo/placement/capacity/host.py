@@ -4,7 +4,7 @@ Taints and tolerations as Kubernetes defines them:
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from topo.model.cluster import HYBRID, ClusterNode, Taint, quarantine_taint
@@ -193,6 +193,18 @@ def hosts_of_unknown_size(hosts: Iterable[Host], eligibility: Eligibility) -> It
         for host in hosts
         if host.path and not (host.gpus or _is_sized(host.cluster)) and is_eligible(host, any_type)
     )
+
+
+def hosts_of_unknown_type(hosts: Sequence[Host], eligibility: Eligibility) -> list[Host]:
+    """Return usable hosts whose GPUs have no type, where those of other hosts have one; O(hosts).
+
+    Until a worker or a label states the type, no job gets GPUs of both.
+    """
+    untyped = [host for host in hosts if host.gpus and not host.gpu_type]
+    if not untyped or not any(host.gpus and host.gpu_type for host in hosts):
+        return []
+    any_type = replace(eligibility, gpu_type=None)
+    return [host for host in untyped if is_eligible(host, any_type)]
 
 
 def _is_sized(cluster: ClusterNode | None) -> bool:

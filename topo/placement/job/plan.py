@@ -214,9 +214,11 @@ class NoFit:
     """Why no placement exists now: the first test that failed and its numbers.
 
     `shortfall` has at least `needed`, `available` and `missing`, in the unit of the test.
+    `gpu_type` is that of the nodes on which they were counted, None where this was no one type.
     """
 
     request: Request
     failed: FitTest
     shortfall: Mapping[str, int]
     text: str
+    gpu_type: str | None = None
