@@ -181,12 +181,12 @@ class ExtenderPlans:
         O(names), and O(known nodes) at most where `MANY_NAMES` are named.
         """
         capacity = self._state.capacity
-        host, free = capacity.host, capacity.free
+        host, unbooked = capacity.host, capacity.unbooked
         asked = cast("Collection[NodeName]", names)
         if len(names) > MANY_NAMES:
             asked = [each.name for each in capacity.hosts()]
         # `names` are of any nodes: one that is not known has no GPUs, and is not short of any.
-        found = [name for name in asked if free(name) < gpus]
+        found = [name for name in asked if unbooked(name) < gpus]
         return frozenset(name for name in found if host(name) is not None)
 
     def _held(self, gang_id: GangId) -> Mapping[HoldId, tuple[int, ...]]:

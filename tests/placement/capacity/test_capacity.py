@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.capacity_view import CLASSES
 from topo.placement.capacity.host import Host, is_eligible
 from topo.placement.capacity.slots import BROKEN, Slots
+from topo.placement.fragmentation import fragmentation
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Toleration
 
@@ -341,18 +343,21 @@ def test_groups_that_change_their_tier_are_counted_at_the_new_one():
     assert capacity.layout().firsts[2] == [0, 3]
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 7),
-            st.sampled_from(("take", "hold", "give", "cordon", "ready", "gpus")),
-            st.integers(0, 12),
-        ),
-        max_size=40,
-    )
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 7),
+        st.sampled_from(("take", "hold", "give", "cordon", "ready", "gpus")),
+        st.integers(0, 12),
+    ),
+    max_size=40,
 )
-def test_the_gpus_of_every_node_add_up_whatever_is_booked(steps):
-    """Pods take more than there is, nodes close, and lose GPUs while pods have them."""
+
+
+def states_after(steps: Iterable[tuple[int, str, int]]) -> Iterator[Capacity]:
+    """A capacity of eight nodes after each of some steps.
+
+    Pods take more than there is, nodes close, and lose GPUs while pods have them.
+    """
     capacity = leaves(8, 2)
     for at, (number, what, gpus) in enumerate(steps):
         node = NodeName(f"n{number}")
@@ -368,8 +373,31 @@ def test_the_gpus_of_every_node_add_up_whatever_is_booked(steps):
             capacity.upsert(replace(found, ready=not found.ready))
         else:
             capacity.upsert(replace(found, gpus=gpus))
+        yield capacity
+
+
+@given(STEPS)
+def test_the_gpus_of_every_node_add_up_whatever_is_booked(steps):
+    for capacity in states_after(steps):
         usage = capacity.usage([o for o in capacity.bookings() if o.startswith("hold")], {})
         usage.validate()
         for row in usage.by_type().values():
             counted = row.free + row.used + row.held + row.cordoned + row.closed
             assert counted == row.gpus + usage.overbooked()
+
+
+@given(STEPS)
+def test_free_gpus_are_one_number_for_jobs_documents_metrics_and_reports(steps):
+    for capacity in states_after(steps):
+        usage = capacity.usage(())
+        domains = range(len(capacity.layout().domains))
+        members = {each.name: n for at in domains for _, each, n in capacity.members(at)}
+        free = {each.name: capacity.free(each.name) for each in capacity.hosts()}
+        assert members == free == {name: counts.free for name, counts in usage.counts.items()}
+        for name, gpus in free.items():
+            found = capacity.host(name)
+            assert found is not None
+            assert gpus == (capacity.unbooked(name) if found.is_open else 0)
+        assert capacity.slots(ANY, "A", 1).free_gpus == sum(free.values())
+        counted = {each: row.free for each, row in usage.by_type().items() if row.gpus}
+        assert counted == {each.gpu_type: each.free_gpus for each in fragmentation(capacity).types}

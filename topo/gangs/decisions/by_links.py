@@ -20,7 +20,7 @@ Worth = Callable[[NodeName], float]
 def less_worth(capacity: CapacityView, request: Request, worth: Worth) -> tuple[NodeName, ...]:
     """Return all nodes but the best with room for one pod; none where no node has room."""
     gpus = request.gpus_per_pod
-    roomy = [host for host in capacity.hosts() if host.is_open and capacity.free(host.name) >= gpus]
+    roomy = [host for host in capacity.hosts() if capacity.free(host.name) >= gpus]
     for tried in request.by_pool():
         able = {host.name: worth(host.name) for host in roomy if is_eligible(host, tried.eligible)}
         if able:

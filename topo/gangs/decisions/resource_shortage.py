@@ -21,7 +21,7 @@ def shortage_in_words(capacity: CapacityView, asked: Place, tight: Mapping[NodeN
     `12 of 16 nodes with free GPUs for a pod lack cpu (it takes 8)`.
     """
     gpus = asked.request.gpus_per_pod
-    able = [host for host in capacity.hosts() if host.is_open and capacity.free(host.name) >= gpus]
+    able = [host for host in capacity.hosts() if capacity.free(host.name) >= gpus]
     short = [tight[host.name] for host in able if host.name in tight]
     counts = Counter(each.resource for each in short if not each.pods)
     few = Counter(each.resource for each in short if each.pods)

@@ -46,7 +46,7 @@ def other_pools(capacity: CapacityView, wish: Eligibility) -> str:
     """
     free: Counter[str] = Counter()
     for host in capacity.hosts() if wish.usage else ():
-        if host.is_open and not is_in_pool(host.pool, wish):
+        if not is_in_pool(host.pool, wish):
             free[host.pool] += capacity.free(host.name)
     found = [f"{gpus} in the pool {pool!r}" for pool, gpus in sorted(free.items()) if gpus]
     return f"free, and not for a {wish.usage} job: {listed(found)}" if found else ""
@@ -141,7 +141,7 @@ def _pieces(slots: Slots) -> str:
 def _closed(capacity: CapacityView, wish: Eligibility) -> str:
     """Return how many unbooked GPUs are on closed nodes, by cause."""
     closed = [host for host in capacity.closed_hosts() if is_eligible(host, wish)]
-    gpus = sum(capacity.free(host.name) for host in closed)
+    gpus = sum(capacity.unbooked(host.name) for host in closed)
     broken = sum(not host.ready for host in closed)
     apart = [f"{host.name}: {host.quarantine}" for host in closed if host.quarantine is not None]
     quarantined = f", of these in quarantine {listed(apart)}" if apart else ""

@@ -324,7 +324,7 @@ def nodes_to_open(capacity: CapacityView, job: RefusedJob) -> Candidates:
     found: list[RepairCandidate] = []
     nodes: dict[NodeName, tuple[int, int]] = {}
     for host in capacity.closed_hosts():
-        gpus = capacity.free(host.name)
+        gpus = capacity.unbooked(host.name)
         if gpus >= slots.gpus and is_eligible(
             open_host(host, capacity.policy) if host.taints else host, slots.eligibility
         ):

@@ -206,7 +206,7 @@ class Capacity(CapacityView):
         before, gpus, is_open = self._columns.free_gpus[host_id], host.gpus, host.is_open
         if was_open is None:
             was_open = is_open
-        after = max(0, gpus - self._used.get(host.name, 0)) if is_open else 0
+        after = self._free_gpus_of(host)
         busier = (is_open and after < gpus) - (was_open and before < gpus)
         if was_open != is_open:
             self._columns.put(host_id, host, after)

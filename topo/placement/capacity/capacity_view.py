@@ -22,7 +22,7 @@ from topo.model.errors import BrokenInvariantError
 from topo.model.ids import Kind, NodeName, natural_key
 from topo.model.pod_requests import Amounts as PodAmounts
 from topo.placement.capacity.columns import HostColumns, HostsOfType, LabelValues, UsageChange
-from topo.placement.capacity.host import Host
+from topo.placement.capacity.host import Host, free_gpus, unbooked_gpus
 from topo.placement.capacity.host_index import HostIndex
 from topo.placement.capacity.layout import DomainIndices, Layout
 from topo.placement.capacity.node_usage import Amounts, NodeUsage
@@ -115,10 +115,13 @@ class CapacityView:
         """Return the GPUs booked on a node, also on one without a host."""
         return self._used.get(name, 0)
 
-    def free(self, name: NodeName) -> int:
+    def unbooked(self, name: NodeName) -> int:
         """Return the unbooked GPUs of a host, open or closed; 0 for an unknown one."""
-        host = self._hosts.get(name)
-        return max(0, host.gpus - self._used.get(name, 0)) if host else 0
+        return unbooked_gpus(host, self.used(name)) if (host := self.host(name)) else 0
+
+    def free(self, name: NodeName) -> int:
+        """Return the free GPUs of a host; 0 for one that is not open or not known."""
+        return self._free_gpus_of(host) if (host := self.host(name)) else 0
 
     def free_on(self, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the free GPUs of those of the given nodes that have any; O(nodes given)."""
@@ -164,8 +167,7 @@ class CapacityView:
 
     def types_for(self, eligibility: Eligibility) -> tuple[str, ...]:
         """Return the GPU types that a job may have, in the order in which they are tried."""
-        asked = eligibility.gpu_type
-        return self.gpu_types() if asked is None else (asked,)
+        return self.gpu_types() if eligibility.gpu_type is None else (eligibility.gpu_type,)
 
     def kinds(self) -> Mapping[str, int]:
         """Return the kinds of groups that contain hosts, with the highest tier of each kind."""
@@ -177,8 +179,7 @@ class CapacityView:
         O(1) while no host comes, goes or moves; else O(hosts) in numpy.
         """
         self._settle()
-        found = self._elsewhere.get(kind)
-        if found is None:
+        if (found := self._elsewhere.get(kind)) is None:
             found = groups_elsewhere(self._columns, self._index.domain_at(), kind)
             if found is not None:
                 self._elsewhere[kind] = found
@@ -467,9 +468,8 @@ class CapacityView:
         return self._columns.of_type(gpu_type, self._index.domain_at())
 
     def _row(self, host_id: int) -> HostRow:
-        index = self._index
-        host = self._host(host_id)
-        return host_id, index.domain_of_host[host_id].at, host, self._columns.free_gpus[host_id]
+        at, host = self._index.domain_of_host[host_id].at, self._host(host_id)
+        return host_id, at, host, self._columns.free_gpus[host_id]
 
     def _settle(self) -> None:
         if not self._index.is_settled:
@@ -495,4 +495,4 @@ class CapacityView:
                 self._index, self._users = own, WeakSet([self])
 
     def _free_gpus_of(self, host: Host) -> int:
-        return max(0, host.gpus - self._used.get(host.name, 0)) if host.is_open else 0
+        return free_gpus(host, self.used(host.name))

@@ -104,6 +104,19 @@ class Host:
         return (self, None) if self.cluster is None else (self.forest, self.cluster)
 
 
+def unbooked_gpus(host: Host, booked: int) -> int:
+    """Return the GPUs of a host that nobody booked; none where more are booked than there are."""
+    return max(0, host.gpus - booked)
+
+
+def free_gpus(host: Host, booked: int) -> int:
+    """Return the free GPUs of a host: the unbooked ones, none of a host that is not open.
+
+    Whoever counts free GPUs counts these; `HostColumns.taken` counts many hosts at once.
+    """
+    return unbooked_gpus(host, booked) if host.is_open else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A node whose free GPUs, or whose tier-1 domain's free slots, a recount found wrong."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from topo.model.errors import BrokenInvariantError
 from topo.model.ids import NodeName
-from topo.placement.capacity.host import Host
+from topo.placement.capacity.host import Host, free_gpus, unbooked_gpus
 
 
 class NodeCounts(NamedTuple):
@@ -161,9 +161,9 @@ def _shared(allocatable: dict[str, int], used: dict[str, int]) -> tuple[SharedCa
 
 
 def _counts(host: Host, booked: int, held: int) -> NodeCounts:
-    left = max(0, host.gpus - booked)
+    left = unbooked_gpus(host, booked)
     return NodeCounts(
-        free=left if host.is_open else 0,
+        free=free_gpus(host, booked),
         used=booked - held,
         held=held,
         cordoned=left if host.cordoned else 0,

@@ -163,7 +163,7 @@ class BaselineCluster:
         self.capacity = capacity
         self.tree = ClusterTree(capacity)
         hosts = self.tree.hosts
-        self.free = [capacity.free(host.name) if host.is_open else 0 for host in hosts]
+        self.free = [capacity.free(host.name) for host in hosts]
         gpus = [host.gpus if host.is_open else 0 for host in hosts]
         self.gpus = self.tree.sums(gpus)
         self.used = self.tree.sums([a - free for a, free in zip(gpus, self.free, strict=True)])
@@ -205,7 +205,7 @@ class BaselineCluster:
     def _count(self, changed: Iterable[NodeName]) -> None:
         for name in changed:
             node = self.tree.position[name]
-            free = self.capacity.free(name) if self.tree.hosts[node].is_open else 0
+            free = self.capacity.free(name)
             change = self.free[node] - free
             self.free[node] = free
             for used, domain_of in zip(self.used, self.tree.domain_of, strict=True):
