@@ -1,6 +1,5 @@
 """What the chart makes, read off the renderings of golden/, which `test_rendering.py` holds."""
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,14 +8,14 @@ import pytest
 from master.admission.server import BY_LINKS_PATH, PATH
 from master.settings import MasterSettings
 from tests.helm.chart import NAMESPACE, cases, golden, one, pod_specs
+from tests.helm.programs import OUTSIDE, SETTINGS, settings_of
 from topo.facts import parse
 from topo.gangs.annotation_keys import BY_LINKS, OPTED_OUT, AnnotationKeys
 from topo.gangs.job_kinds.kinds import JOB_KINDS
-from topo.kit.settings import ServiceSettings, read
+from topo.kit.settings import read
 from topo.model.observation import ParsedProbe
 from worker.probes import metax_library
 from worker.probes.vendors import metax
-from worker.settings import WorkerSettings
 
 INSTALLED = sorted(set(cases()) - {"off"})
 PLACING = sorted(set(INSTALLED) - {"nvlink", "extender"})
@@ -27,13 +26,6 @@ CHANGED = "-changed"
 """Ends the names of the webhooks of native jobs that start or change their size."""
 WITH_WORKERS = sorted(set(INSTALLED) - {"labels"})
 """Labels name groups without any."""
-SETTINGS: Mapping[str, type[ServiceSettings]] = {
-    "topo-master": MasterSettings,
-    "topo-worker": WorkerSettings,
-}
-
-OUTSIDE = ("--kubeconfig=here",)
-"""The tests are no pod, and a master that must work with Kubernetes asks how."""
 
 
 def containers(case: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -72,17 +64,10 @@ def test_switched_off_nothing_is_made() -> None:
 def test_every_flag_and_variable_is_a_setting_of_the_program(
     case: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the program itself reads them, with what Kubernetes puts in the place of `$(…)`."""
-    found = [each for _, each in containers(case) if each["command"] == [name]]
+    found = [*settings_of(golden(case), name, monkeypatch)]
     assert found
     for each in found:
-        for variable in each.get("env", ()):
-            monkeypatch.setenv(variable["name"], variable.get("value", "node-1"))
-        argv = [text.replace("$(NODE_IP)", "10.0.0.7") for text in each["args"]]
-        argv = argv[1:] if argv[0] == "cleanup" else argv
-        argv += OUTSIDE if name == "topo-master" else ()
-        settings = read(SETTINGS[name], argv)
-        assert isinstance(settings, SETTINGS[name]), shlex.join(argv)
+        assert isinstance(each, SETTINGS[name]), each
 
 
 @pytest.mark.parametrize("case", WITH_WORKERS)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from docs.tables.chart import leaves
+from master.controllers.names import HYPERNODE_ANNOTATIONS, NAMES, NOMINATION, OF_GANGS
 from master.settings.booking import BookingSettings
 from master.settings.cluster import ClusterSettings
 from tests.helm.chart import (
@@ -113,7 +114,7 @@ def test_what_mode_switchbox_needs_is_asked_for(
     assert told in done.stderr
 
 
-ASKED = (*ON, "--set", "placement.enabled=false", "--set", "extender.enabled=true")
+ASKED = (*ON, "--set", "extender.enabled=true")
 SCHEDULERS = ("--set", "topoDiscovery.networkPolicy.controlPlane={10.0.0.0/28}")
 OF_REPORTS = ("--set", "topoDiscovery.tls.secret=a", "--set", "topoDiscovery.tls.scope=reports")
 CLIENTS = ("--set", "extender.tls.clientCaConfigMap=kube-root-ca.crt")
@@ -147,6 +148,70 @@ def test_an_extender_that_nobody_could_ask_or_that_lacks_its_tls_is_refused(
 )
 def test_an_extender_with_callers_is_installed(helm: Path, given: tuple[str, ...]) -> None:
     done = template(helm, *ASKED, *given)
+    assert done.returncode == 0, done.stderr
+
+
+def test_one_value_switches_from_the_webhook_to_the_extender(helm: Path) -> None:
+    """What it was before may be said, too: placement.enabled=false."""
+    done = template(helm, *ASKED, *SCHEDULERS)
+    found = {(each["kind"], each["metadata"]["name"]) for each in objects(done.stdout)}
+    assert ("Service", "topo-master-extender") in found
+    assert not {("MutatingWebhookConfiguration", "topo-master-admission")} & found
+    assert "- --controllers=labels,hypernodes,annotations,events\n" in done.stdout
+    said = ("--set", "placement.enabled=false")
+    assert template(helm, *ASKED, *SCHEDULERS, *said).stdout == done.stdout
+
+
+def of_controllers(*names: str) -> tuple[str, str]:
+    return "--set-json", f"topoDiscovery.master.controllers={json.dumps(names)}"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("extender.enabled=true", "placement.enabled=true"), "/placement/enabled"),
+        (("placement.holdBeforeQuota=true",), "/master/controllers"),
+        (("extender.tls.clientNames={a}",), "/extender/tls/clientCaConfigMap"),
+        (
+            (
+                "topoDiscovery.wiringNetBox.address=https://a",
+                "topoDiscovery.wiringPlanVolume.configMap.name=b",
+            ),
+            "/topoDiscovery/wiringPlanVolume",
+        ),
+    ],
+)
+def test_values_that_no_master_starts_with_are_refused_by_the_schema(
+    helm: Path, given: tuple[str, ...], told: str
+) -> None:
+    done = template(helm, *ON, *SCHEDULERS, *(w for each in given for w in ("--set", each)))
+    assert "the specifications of the schema" in done.stderr
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize("name", [*OF_GANGS, HYPERNODE_ANNOTATIONS])
+def test_controllers_that_need_others_are_refused_without_them(helm: Path, name: str) -> None:
+    """Beside the extender no controller of gangs works."""
+    beside = ("--set", f"extender.enabled={str(name in OF_GANGS).lower()}")
+    off = ("--set", "placement.enabled=false")
+    done = template(helm, *ON, *SCHEDULERS, *off, *beside, *of_controllers("labels", name))
+    assert "the specifications of the schema" in done.stderr
+    assert "/topoDiscovery/master/controllers" in done.stderr
+
+
+@pytest.mark.parametrize("name", sorted({*OF_GANGS} - {NOMINATION}))
+def test_a_controller_of_gangs_is_refused_without_that_which_places_them(
+    helm: Path, name: str
+) -> None:
+    off = ("--set", "placement.enabled=false")
+    done = template(helm, *ON, *off, *of_controllers("labels", name))
+    assert "/topoDiscovery/master/controllers" in done.stderr
+    assert template(helm, *ON, *off, *of_controllers(NOMINATION, name)).returncode == 0
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {*OF_GANGS, HYPERNODE_ANNOTATIONS}))
+def test_any_other_controller_may_run_beside_the_extender(helm: Path, name: str) -> None:
+    done = template(helm, *ASKED, *SCHEDULERS, *of_controllers(name))
     assert done.returncode == 0, done.stderr
 
 
@@ -218,6 +283,7 @@ CHANGED = {
     "topoDiscovery.groupLabels": ["gke"],
     "topoDiscovery.precedence": ["labels", "config"],
     "topoDiscovery.tls.proxies": ["10.9.0.0/16"],
+    "topoDiscovery.master.controllers": ["labels"],
     "topoDiscovery.master.gpuResources": ["example.com/gpu"],
     "topoDiscovery.master.reserveGroups": ["a=1"],
     "topoDiscovery.master.gpuTypeOrder": ["A"],
@@ -231,6 +297,8 @@ CHANGED = {
     "topoDiscovery.worker.tokenLifeSeconds": 7200,
     "topoDiscovery.serviceMonitor.interval": "7s",
     "number": 7.5,
+    "placement.enabled": False,
+    "placement.holdBeforeQuota": False,
     "placement.gateTimeout": "7s",
     "placement.preemptAfter": "7m",
     "placement.volcanoConfigMap": "other/volcano",

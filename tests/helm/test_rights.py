@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from master.controllers.names import NAMES
+from master.controllers.names import BY_DEFAULT, NAMES
 from master.controllers.topologies import FORMATS
 from master.inspection.rights import (
     CERTIFICATES,
@@ -55,7 +55,7 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
         ),
         (
             "extender",
-            {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG} | {*NAMES} - {"labels", "events"},
+            {PLACEMENT, CERTIFICATES, VOLCANO_CONFIG} | {*NAMES} - {*BY_DEFAULT},
         ),
         (
             "nvlink",

@@ -8,6 +8,22 @@
 {{- if and (include "topo.enabled" .) (ne .Values.topoDiscovery.mode "labels") }}true{{ end -}}
 {{- end }}
 
+{{/* "true" where the webhook marks jobs: as `placement.enabled` says, and with `auto` unless schedulers ask. */}}
+{{- define "topo.webhook" -}}
+{{- $asked := .Values.placement.enabled -}}
+{{- if eq (toString $asked) "auto" }}{{ if not .Values.extender.enabled }}true{{ end }}{{ else if $asked }}true{{ end -}}
+{{- end }}
+
+{{/*
+What the leader writes, as a JSON array: as `controllers` says; with `auto` what follows from the tree and, unless
+schedulers ask, what is of gangs. Those place jobs, too.
+*/}}
+{{- define "topo.controllers" -}}
+{{- $given := .Values.topoDiscovery.master.controllers -}}
+{{- $ofGangs := ternary (list) (list "nomination" "gang-objects") .Values.extender.enabled -}}
+{{- ternary $given (concat (list "labels" "hypernodes" "annotations" "events") $ofGangs) (kindIs "slice" $given) | toJson -}}
+{{- end }}
+
 {{/* Labels of an object; (list $ "topo-master"). */}}
 {{- define "topo.labels" -}}
 {{- $root := index . 0 -}}

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from tests.e2e.controlplane.client import Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.kwok import COMPLETE
 from tests.helm.chart import NAMESPACE, ROOT, VENDOR, built_helm
+from tests.helm.pages import commands
 from tests.support.waiting import CEILING_S
 
 PAGE = ROOT / "docs" / "install.md"
@@ -23,17 +24,6 @@ BACK = "### From the vendor's chart, and back"
 NEEDS_A_CONTAINER = " exec "
 ARCHIVE = "./k8s/metax-operator-0.13.0.tgz"
 _LOOK_S = 0.05
-
-
-def commands(text: str) -> Iterator[str]:
-    """The commands of the shell blocks, each in one piece."""
-    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        command = ""
-        for line in block.splitlines(keepends=True):
-            command += line
-            if not line.endswith("\\\n") and command.count("'") % 2 == 0:
-                yield command.strip()
-                command = ""
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ async def _has_its_kubelet(api: Api, node: str) -> bool:
 
 async def rendered(cluster: Cluster, home: Path, *further: str) -> Any:
     """What Helm would install on this cluster, and what it refuses."""
-    asked = ("--set", "placement.enabled=false", "--set", "extender.enabled=true", *further)
+    asked = ("--set", "extender.enabled=true", *further)
     place = ("--namespace", NAMESPACE, "--kubeconfig", str(cluster.files.kubeconfig))
     words = ("template", "topo", str(CHART), "--dry-run=server", *ON, *asked, *place)
     return await asyncio.to_thread(partial(run, built_helm(), *words, home=home))
