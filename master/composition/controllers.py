@@ -18,6 +18,7 @@ from master.controllers.retention_grace import RetentionGrace
 from master.controllers.table import Controllers, ControllerView, build_controllers
 from master.kube.schedulers.volcano_config import Configured
 from master.sources.kubernetes.capacity import ClusterCapacity
+from master.sources.kubernetes.consumed_requests import ConsumedRequests
 from topo.gangs.machine.settings import GangSettings
 from topo.kit.threads import MadeOnce
 from topo.model.forest import Forest
@@ -46,7 +47,9 @@ def cluster_controllers(
     cluster.pods.subscribe(leaving.follow)
     provisioning = build_provisioning(core, cluster, availability, leaving=leaving, ahead=ahead)
     if capacity is not None and provisioning is not None:
-        capacity.hold_of = provisioning.reservations.hold_of
+        capacity.add_hold_source(
+            ConsumedRequests(cluster.pods, provisioning.reservations, capacity.recount)
+        )
 
     @cache
     def nomination() -> Nomination:

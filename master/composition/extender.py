@@ -48,7 +48,7 @@ def build_extender(
         server_now=cluster.client.server_clock.now,
         errors=core.object_errors,
     )
-    capacity.counted = plans.counted
+    capacity.add_hold_source(plans)
     metrics = ExtenderMetrics(core.registry)
     tls = _tls(core, metrics)
     callers = _callers(core, tls, replicas)

@@ -51,7 +51,7 @@ from topo.model.ids import NodeName
 from topo.model.isolation import ObjectError
 from topo.model.limits import MAX_PODS_AHEAD
 from topo.model.pod_requests import most_of
-from topo.placement.booking.events import HoldAsked, HoldReleased, PodSeen
+from topo.placement.booking.events import HoldAsked, HoldReleased
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest, unusable_nodes
 from topo.placement.capacity.pod_room import PodRoom
 from topo.placement.job.plan import PlannedGroup
@@ -147,12 +147,10 @@ class ExtenderPlans:
         of_gang = self._held(pod.gang_id).items()
         return next((hold for hold, ranks in of_gang if pod.rank in ranks), None)
 
-    def counted(self, pod: ClusterPod) -> PodSeen | None:
-        """Return what the pod takes, against the hold that was made for its rank."""
-        seen = pod.booking
-        if seen is None or seen.pod.hold is not None or (hold := self.hold_of(pod)) is None:
-            return seen
-        return replace(seen, pod=replace(seen.pod, hold=hold))
+    def takers(self, hold: Hold) -> Iterable[Key]:
+        """Return the pods of the gang that a hold was made for; none of a hold of others."""
+        held = held_ranks(hold)
+        return tuple(self._gangs.values(held.gang)) if held is not None else ()
 
     def is_free(self, pod: ClusterPod) -> bool:
         """Return whether the pod may go where its scheduler likes: it asks for no groups, or the

@@ -11,6 +11,7 @@ from tests.extender.model import NODES, Asking, Scheduler, asked, dragonfly, spl
 from tests.kube.fake_server import FakeServer, fake_server
 from tests.support.kubernetes import node_status
 from topo.model.ids import NodeName
+from topo.placement.booking.holds import FORMAT, HoldsMemory
 
 pytestmark = pytest.mark.virtual_time
 Jobs = dict[str, tuple[int, int, int]]
@@ -106,6 +107,27 @@ async def test_a_large_pod_has_its_place_where_a_small_sibling_went_elsewhere(
         for rank in (0, 2, 3):
             await scheduler.schedule(asking, f"train-{rank}")
             assert scheduler.node_of(f"train-{rank}"), rank
+
+
+async def test_a_bound_pod_has_its_share_of_a_hold_that_a_master_hears_of_later(
+    server: FakeServer, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    async with asked(server, tmp_path) as asking:
+        await scheduler.job_comes("train", 2, 8, 16)
+        await scheduler.schedule(asking, "train-0")
+        await asyncio.sleep(1)
+        state = asking.master.service.placements.state
+        memory = state.persistent_state()
+        state.replicate(HoldsMemory(FORMAT, ()))
+        await server.delete("pods", "train-0", "jobs")
+        await asyncio.sleep(0.2)
+        await scheduler._put("train-0")  # so that it is counted anew
+        await asyncio.sleep(0.5)
+        state.replicate(memory)
+        assert sum(state.capacity.used(NodeName(node)) for node in NODES) == 16
+        found = await scheduler.schedule(asking, "train-1")
+        assert len(found["NodeNames"]) == 1
+        assert split_groups(scheduler, "train", 2, 2) == []
 
 
 async def test_a_pod_of_somebody_else_gets_no_gpu_that_is_held_for_a_group(

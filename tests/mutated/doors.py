@@ -66,6 +66,7 @@ from master.kube.volumes import CLAIMS, STORAGE_CLASSES, VOLUMES
 from master.kube.writing.writer import Writer, WriterMetrics
 from master.object_errors import ObjectErrors, ObjectKind
 from master.sources.kubernetes.capacity import ClusterCapacity
+from master.sources.kubernetes.consumed_requests import ConsumedRequests
 from master.sources.kubernetes.pod_reader import PodReader
 from master.sources.kubernetes.pods import PodParser
 from tests.mutated.samples import KNOWN, Document
@@ -257,7 +258,7 @@ async def open_doors() -> AsyncIterator[Doors]:
         server_now=_now,
         errors=errors,
     )
-    capacity.counted = plans.counted
+    capacity.add_hold_source(plans)
     metrics = WriterMetrics(registry)
     writer = Writer(_Gone(), metrics, clock=loop.time, rng=random.Random(1))  # noqa: S311
     writer.follow(nodes)
@@ -268,7 +269,7 @@ async def open_doors() -> AsyncIterator[Doors]:
     templates = FedStore(parsed(POD_TEMPLATES, known_template))
     parts = _Parts(placements, nodes, pods, writer, capacity, errors, ahead)
     answered, reservations = _of_requests(parts, requests, templates)
-    capacity.hold_of = reservations.hold_of
+    capacity.add_hold_source(ConsumedRequests(pods, reservations, capacity.recount))
     nomination = build_nomination(
         NominationConfig(
             sources=Sources(

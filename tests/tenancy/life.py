@@ -382,7 +382,7 @@ class ExtenderLife(SharedLife):
             ahead=following.ahead,
             server_now=self.cluster.server_now,
         )
-        following.capacity.counted = self.plans.counted
+        following.capacity.add_hold_source(self.plans)
         self.cluster.extender = self.answer
         return None
 

@@ -10,9 +10,9 @@ from master.controllers.provisioning.terms import RequestReader
 from master.kube.objects import Key
 from master.kube.schedulers.provisioning import KnownRequest
 from master.kube.store import Store
-from topo.gangs.annotation_keys import is_workload
+from topo.gangs.annotation_keys import is_workload, of_workload
 from topo.model.ids import NodeName
-from topo.placement.booking.holds import HoldId
+from topo.placement.booking.holds import Hold, HoldId
 from topo.provisioning.course import Phase
 from topo.provisioning.terms import Terms
 
@@ -54,12 +54,34 @@ class RequestReservations:
         return Reservation(request, hold.id if hold is not None else None)
 
     def hold_of(self, key: Key) -> HoldId | None:
-        """Return the booking of a request that is not over; O(1)."""
+        """Return the booking of a request; O(1).
+
+        A booking lasts longer than its promise, and so do the shares that pods have of it.
+        """
         known = self.store.objects.get(key)
-        if known is None or not self._is_promised(known):
+        if known is None or known.value.is_leaving:
+            return None
+        # Pods of the other kind are there, whatever of it was seen by now.
+        if self.is_awaited and known.value.phase in {Phase.NEW, Phase.ACCEPTED}:
             return None
         hold = self.bookings.holds().get(known.value.uid)
         return hold.id if hold is not None else None
+
+    def request_of(self, hold: Hold) -> Key | None:
+        """Return the request that a hold books for, by the name that pods have for it; None for a
+        hold of others. O(1), and O(requests) for one whose name is cut off.
+        """
+        uid = self.bookings.request_of(hold)
+        if uid is None:
+            return None
+        namespace, name = self.bookings.full_name_of(hold)
+        key, objects = (
+            (namespace, name if self.is_awaited else of_workload(name)),
+            self.store.objects,
+        )
+        if key in objects and objects[key].value.uid == uid:
+            return key
+        return next((key for key, each in objects.items() if each.value.uid == uid), None)
 
     def nodes(self, holds: Iterable[HoldId]) -> Collection[NodeName]:
         """Return the nodes that those holds among these book which are of requests."""
@@ -73,8 +95,6 @@ class RequestReservations:
 
     def _is_promised(self, known: KnownRequest) -> bool:
         found = known.value
-        if not self.is_awaited:  # its pods are there, whatever of it was seen by now
-            return not found.is_leaving
         if found.phase is not Phase.PROVISIONED or found.is_leaving:
             return False
         return found.deadline_s is not None and self.server_now() < found.deadline_s
@@ -98,9 +118,14 @@ class AllReservations:
         return found.find(key) if found is not None else None
 
     def hold_of(self, key: Key) -> HoldId | None:
-        """Return the booking of a request that is not over; O(1)."""
+        """Return the booking of a request; O(1)."""
         found = self._of(key)
         return found.hold_of(key) if found is not None else None
+
+    def request_of(self, hold: Hold) -> Key | None:
+        """Return the request that a hold books for; None for a hold of others."""
+        found = (each.request_of(hold) for each in self._each())
+        return next((key for key in found if key is not None), None)
 
     def nodes(self, holds: Iterable[HoldId]) -> Collection[NodeName]:
         """Return the nodes that those holds among these book which are of requests."""

@@ -6,7 +6,7 @@ of the reflectors, in whatever order events came.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -26,13 +26,14 @@ from master.sources.kubernetes.device_config import SharingModes
 from master.sources.kubernetes.hold_claims import HoldClaims
 from master.sources.kubernetes.nodes import cluster_node
 from master.sources.kubernetes.plan_proof import PlanProof, booked_note
+from master.sources.kubernetes.shared_holds import HoldSource, SharedHolds
 from topo.kit.process import collector
 from topo.model.cluster import ClusterNode
 from topo.model.conditions.sources import SourceCondition
 from topo.model.errors import Refusal
 from topo.model.forest import SourceWarning
 from topo.model.ids import NodeName
-from topo.model.isolation import ObjectError
+from topo.model.isolation import ObjectError, attempt
 from topo.placement.booking.events import Event, PodGone, PodSeen
 from topo.placement.booking.holds import HoldId
 from topo.shared_cards.formats import NO_CARDS, Cards
@@ -84,17 +85,13 @@ class ClusterCapacity:
         self._noting: Grouped[HoldId, None] = Grouped()
         """The same pods by the holds that their notes name."""
         self._woken = asyncio.Event()
-        self.counted: Callable[[ClusterPod], PodSeen | None] = lambda pod: pod.booking
-        """Returns what a pod takes, against a hold that it does not name itself."""
         self.settled = asyncio.Event()
         """Set once all nodes and pods of the first lists are counted."""
         of_nodes.subscribe(self._node_told)
         of_pods.subscribe(self._pod_told)
         devices.on_change.append(self._devices_told)
-        self._claims = HoldClaims(state)
-        state.on_holds = self._count_claimants
-        self.hold_of: Callable[[Key], HoldId | None] = _no_hold
-        """Returns the hold of a ProvisioningRequest, which pods that consume it take over."""
+        self._claims, self._shared = HoldClaims(state), SharedHolds(state)
+        state.on_holds = self._count_takers
 
     @property
     def doubts(self) -> tuple[SourceWarning, ...]:
@@ -104,6 +101,22 @@ class ClusterCapacity:
         told, more = found[:MOST_DOUBTS], len(found) - MOST_DOUBTS
         told += [f"{more} more of this kind"] if more > 0 else []
         return SourceWarning.of_each(SourceCondition.DOUBTFUL_OBJECT, told)
+
+    def add_hold_source(self, source: HoldSource) -> None:
+        """Count pods against the holds that this source has for them, if they name none."""
+        self._shared.sources.append(source)
+
+    def recount(self, keys: Iterable[Key]) -> None:
+        """Count pods anew, in the same turn, for which a source has another hold by now.
+
+        One for which that cannot be said, since it raises an error, is counted anew, too.
+        """
+        found = ((key, self._known_pods.get(key)) for key in keys)
+        taking = [(key, pod) for key, pod in found if pod is not None and pod.booking]
+        is_current = self._shared.is_current
+        self._count_again(
+            [k for k, pod in taking if attempt(partial(is_current, k, pod)) is not True]
+        )
 
     def share(self, modes: SharingModes, doubt: str = "") -> None:
         """Set which nodes share their cards; `doubt` is what is wrong with the ConfigMap."""
@@ -236,6 +249,7 @@ class ClusterCapacity:
         # A device is on its node as a GPU or as one that is taken, never as both: so at once.
         self._follow_nodes(self._read_again(filter(None, claiming)))
         self._claims.note(news)
+        self._shared.forget(news)
         for key, found in news.items():
             self._note_plan(key, found)
             seen = None if found is None else self._seen(found)
@@ -292,22 +306,21 @@ class ClusterCapacity:
         return booking and replace(booking, pod=replace(booking.pod, hold=None))
 
     def _taken_by(self, found: ClusterPod) -> PodSeen | None:
-        """Return what a pod takes, against the hold that it names or else the one it consumes."""
-        seen = self.counted(self._proof.borne_out(found))
+        """Return what a pod takes, against the hold that it names or else the one it shares."""
+        seen = self._proof.borne_out(found).booking
         if seen is None:
             return None
         if seen.pod.hold is not None:
             return self._claims.judge(found, seen)
-        if not found.consumes:
-            return seen
-        hold = self.hold_of((found.metadata.namespace, found.consumes))
-        return replace(seen, pod=replace(seen.pod, hold=hold))
+        hold = self._shared.take(key_of(found.metadata), found)
+        return replace(seen, pod=replace(seen.pod, hold=hold)) if hold is not None else seen
 
-    def _count_claimants(self, holds: Iterable[HoldId]) -> None:
-        """Count anew, in the same turn, the pods that name holds which came or ended."""
+    def _count_takers(self, holds: Iterable[HoldId]) -> None:
+        """Count anew, in the same turn, the pods that name or share holds which came or ended."""
         changed = tuple(holds)
         noting = (key for hold in changed for key in self._noting.values(hold))
-        self._count_again(dict.fromkeys((*self._claims.naming(changed), *noting)))
+        takers = (*self._claims.naming(changed), *noting, *self._shared.takers(changed))
+        self._count_again(dict.fromkeys(takers))
 
     def _follow_room(self, name: NodeName, found: "_NodeRead | None") -> None:
         room, claims = self._state.room, f"{_CLAIMS_OF}{name}"
@@ -350,10 +363,6 @@ class _NodeRead:
     gpus: int = 0
     cards: Cards = NO_CARDS
     doubts: tuple[str, ...] = ()
-
-
-def _no_hold(_key: Key) -> HoldId | None:
-    return None
 
 
 class MarkedKeys:

@@ -28,6 +28,7 @@ from master.kube.schedulers.provisioning import (
 from master.kube.schedulers.topologies import KUEUE_FLAVORS
 from master.kube.schedulers.workloads import ADMISSION_CHECKS, WORKLOADS, reserved_gpus
 from master.object_errors import ObjectErrors, ObjectKind
+from master.sources.kubernetes.consumed_requests import ConsumedRequests
 from tests.controllers.nomination.masters import NODE_NAMES, Following, Leader, leading
 from tests.controllers.nomination.objects import GPU, WORDS
 from tests.kube.api_model import ApiModel
@@ -271,7 +272,9 @@ def _finish(
     reservations = RequestReservations(
         requests, bookings, terms, server_now, is_awaited=not of_kueue
     )
-    following.capacity.hold_of = reservations.hold_of
+    following.capacity.add_hold_source(
+        ConsumedRequests(following.pods, reservations, following.capacity.recount)
+    )
     following.ahead.readers[bookings.prefix] = RequestsAhead(
         "workload" if of_kueue else "request", requests, bookings, built[-1].consumers
     )

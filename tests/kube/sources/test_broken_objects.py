@@ -9,7 +9,7 @@ import pytest
 from master.booking.metrics import PlacementMetrics
 from master.booking.state import BookingState
 from master.kube.gang_pod import ClusterPod
-from master.kube.objects import NODES, PODS, NodeObject, parsed
+from master.kube.objects import NODES, PODS, Key, NodeObject, parsed
 from master.object_errors import ObjectErrors, ObjectKind
 from master.sources.kubernetes import capacity as capacity_module
 from master.sources.kubernetes.capacity import ClusterCapacity
@@ -26,8 +26,7 @@ from topo.model.cluster import ClusterNode
 from topo.model.errors import SharedStateError
 from topo.model.ids import NodeName
 from topo.model.observation import ClusterNodesListed, Event, ListedNode
-from topo.placement.booking.events import PodSeen
-from topo.placement.booking.holds import Limits
+from topo.placement.booking.holds import Hold, HoldId, Limits
 from topo.placement.job.policy import Policy
 
 pytestmark = pytest.mark.virtual_time
@@ -98,14 +97,22 @@ async def test_a_node_that_raises_an_error_has_no_room_until_it_changes(
     assert not world.errors.of(ObjectKind.OBJECT)
 
 
-async def test_a_pod_whose_hold_cannot_be_found_takes_its_gpus_against_none(world: World) -> None:
-    def counted(found: ClusterPod) -> PodSeen | None:
-        if found.metadata.name == f"on-{BROKEN}":
-            raise KeyError(found.metadata.name)
-        return found.booking
+class BrokenSource:
+    """Finds the hold of each pod but one."""
 
-    world.capacity.counted = counted
+    def hold_of(self, pod: ClusterPod) -> HoldId | None:
+        if pod.metadata.name == f"on-{BROKEN}":
+            raise KeyError(pod.metadata.name)
+        return None
+
+    def takers(self, _hold: Hold) -> tuple[Key, ...]:
+        return ()
+
+
+async def test_a_pod_whose_hold_cannot_be_found_takes_its_gpus_against_none(world: World) -> None:
+    world.capacity.add_hold_source(BrokenSource())
     await world.count()
+    world.capacity.recount(world.capacity._known_pods)
     assert world.free() == {"n1": 6, BROKEN: 6, "n3": 6}
     assert len(world.errors.of(ObjectKind.OBJECT)) == 1
     world.api.remove(PODS, f"on-{BROKEN}", "team-a")
