@@ -1,6 +1,6 @@
 """Cluster changes → gangs to read again; updates the parts that count pods and nodes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from master.controllers.leaving_gangs import LeavingGangs
@@ -17,7 +17,7 @@ from master.kube.gang_pod import ClusterPod
 from master.kube.objects import KubeObject, NodeObject
 from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.volumes import VolumeObject
-from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.gang import GangId, PodUid
 from topo.model.ids import NodeName
 
 
@@ -36,7 +36,7 @@ class ClusterChanges:
     leaving: LeavingGangs
     ahead: GangsAhead
     _queue_moved: bool = field(default=False, init=False)
-    """Whether pods changed what a queue has left."""
+    """Whether what a queue has left may have changed."""
 
     def __post_init__(self) -> None:
         self.index.is_read = self.native.is_read = False
@@ -80,8 +80,16 @@ class ClusterChanges:
         for gang_id in self.inflight.renewed(self.sources.pods.objects):
             self.index.mark(gang_id)
 
+    def retain_quota(self, opening: Callable[[GangId], Collection[PodUid]]) -> None:
+        """Reserve quota for no other pods than these, which `opening` returns for a gang."""
+        self._queue_moved |= self.queues.retain(opening)
+
+    def release_quota(self, gang_id: GangId) -> None:
+        """Reserve no quota for a gang."""
+        self._queue_moved |= self.queues.release(gang_id)
+
     def mark_waiting_for_queues(self) -> None:
-        """Mark the gangs that wait for a queue, if the GPUs that pods have or request changed."""
+        """Mark the gangs that wait for a queue, if what a queue has left may have changed."""
         if self._queue_moved:
             self._queue_moved = False
             for gang_id, gang in self.reader.known.items():

@@ -34,7 +34,7 @@ from master.controllers.nomination.status.warnings import gang_warnings
 from master.controllers.nomination.writing.instruction_writer import InstructionWriter
 from master.object_errors import ObjectErrors, ObjectKind
 from topo.gangs.machine.events import Event, GangUnreadable, Leading, Observed, Planned, Vanished
-from topo.gangs.machine.gang import Gang, GangId
+from topo.gangs.machine.gang import Gang, GangId, PodUid
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.instructions import (
     Check,
@@ -206,17 +206,27 @@ class Nomination:
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
             events.append(self._observed(gang_id))
-        out = self.machine.advance(self.clock(), *events)
+        out = self._advanced(events)
         for _ in range(PLACED_A_TURN):
             if not out:
                 break
             answers = self._carry_out(out)
-            out = self.machine.advance(self.clock(), *answers) if answers else ()
+            out = self._advanced(answers) if answers else ()
             await asyncio.sleep(0)
         self._left = out
         self._note_errors()
         if out:
             self.changes.debounce.wake()
+
+    def _advanced(self, events: Iterable[Event]) -> tuple[Instruction, ...]:
+        """Return what follows from events; quota stays reserved for pods that have places then."""
+        out = self.machine.advance(self.clock(), *events)
+        self.changes.retain_quota(self._opening_pods)
+        return out
+
+    def _opening_pods(self, gang_id: GangId) -> frozenset[PodUid]:
+        record = self.machine.find(gang_id)
+        return record.opening_pods() if record is not None else frozenset()
 
     def _note_errors(self) -> None:
         """Note the gangs with an error, and those that have none any more.
@@ -250,8 +260,6 @@ class Nomination:
             self.metrics.count_bound(before, gang)
         self.reader.known[gang_id] = gang
         self.changes.inflight.read(gang)
-        if not any(member.gated for member in gang.members):
-            self.changes.queues.release(gang_id)
         return Observed(gang)
 
     def _unreadable(self, gang_id: GangId, error: ObjectError) -> Event:
@@ -271,7 +279,6 @@ class Nomination:
         changes, status = self.changes, self.status
         for part in (changes.inflight, changes.ahead, status.store, status.writer):
             part.forget(gang_id)
-        self.changes.queues.release(gang_id)
         labelled = self.changes.index.superfluous_labels(gang_id)
         return Vanished(gang_id, labelled, tuple(self.answers.holds_of(gang_id)))
 
@@ -339,8 +346,9 @@ class Nomination:
         found = self.answers.check(asked, blocked, self.reader.evictable(asked))
         if blocked:
             self.changes.mark(asked.id)
+            self.changes.release_quota(asked.id)
         elif not (found.lost or found.split or found.apart):
-            opened = self.reader.asked_gpus(asked.id)
-            if opened is not None:
-                self.changes.queues.reserve(opened)
+            opening = self.reader.opening(asked)
+            if opening is not None:
+                self.changes.queues.reserve(asked.id, *opening)
         return found

@@ -7,10 +7,9 @@ from master.controllers.nomination.evictable import evictable_pods
 from master.controllers.nomination.gangs.builder import build_gang, outline_gang
 from master.controllers.nomination.gangs.context import GangContext
 from master.controllers.nomination.gangs.ranks import first_of
-from master.controllers.nomination.gangs.start_conditions import asked_gpus, awaited_quota
+from master.controllers.nomination.gangs.start_conditions import awaited_quota
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.native import NativeGangs
-from master.controllers.nomination.queues.quota import AskedGpus
 from master.controllers.nomination.sources import Sources
 from master.kube.gang_pod import GangPod
 from master.kube.objects import OwnerReference
@@ -106,11 +105,14 @@ class GangReader:
         first = first_of(self.pods(gang_id))
         return first.reported if first is not None else None
 
-    def asked_gpus(self, gang_id: GangId) -> AskedGpus | None:
-        """Return the GPUs that the gang's gated pods would take in their queue, None for none."""
-        pods = self.pods(gang_id)
+    def opening(self, asked: Check) -> tuple[str, list[GangPod]] | None:
+        """Return the pods whose gates are opened once a check has passed, and their queue of
+        Volcano; None for none, or where they have no queue.
+        """
+        uids = {member.uid for member, _ in asked.waiting if member.gated}
+        pods = [pod for pod in self.pods(asked.id) if pod.metadata.uid in uids]
         group = self._context.pod_group(pods[0]) if pods else None
-        return asked_gpus(gang_id, pods, group)
+        return (group.spec.queue, pods) if group is not None else None
 
     def evictable(self, asked: Place | Check) -> Sequence[Evictable]:
         """Return the pods that the gang's scheduler may evict for it; O(pods of the cluster)."""

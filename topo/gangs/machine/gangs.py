@@ -8,7 +8,6 @@ the writes and why it is safe, `placement_needs` decides which placement is due,
 which gang is next, `record` holds the facts about one gang.
 
 Nothing here reads a clock: the same events at the same times give the same instructions.
-
 An error that a step of one gang raises sets that gang aside (`registry.unreadable`); the others go
 on. An error of what all gangs share, such as the queue, passes: it ends the process.
 
@@ -95,8 +94,7 @@ class Gangs:
     """All gangs. Not thread-safe: one controller owns it while it leads."""
 
     def __init__(self, settings: GangSettings = BY_DEFAULT) -> None:
-        self._settings = settings
-        self._leading = False
+        self._settings, self._leading = settings, False
         self._records: dict[GangId, Record] = {}
         self._unplanned = UnplannedGangs(settings)
         """Gangs that are gone or set aside; none of them has a record."""
@@ -118,6 +116,10 @@ class Gangs:
     def next_s(self) -> float | None:
         """Return the latest time for the next call of `advance`, events or not; None for never."""
         return self._reminders.next_s
+
+    def find(self, gang_id: GangId) -> Record | None:
+        """Return what is known of a gang; None for one that is gone or set aside; O(1)."""
+        return self._records.get(gang_id)
 
     def status(self, gang_id: GangId) -> GangStatus | None:
         """Return the status of a gang, None for one that is not known; O(gangs)."""

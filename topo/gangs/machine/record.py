@@ -143,6 +143,10 @@ class Record:
             return []
         return [(m, plan[m.uid]) for m in self.gang.members if m.waits and m.uid in plan]
 
+    def opening_pods(self) -> frozenset[PodUid]:
+        """Return the gated pods that have places, and so get their gates opened; O(members)."""
+        return frozenset(m.uid for m, _ in self.waiting_pods() if m.gated and not m.is_expected)
+
     def is_seated(self, member: Member, note: Note) -> bool:
         """Whether the nomination and the note of the pod were observed as planned.
 

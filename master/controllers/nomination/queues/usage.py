@@ -1,22 +1,23 @@
 """The GPUs that the pods of each Volcano queue have and request, counted pod by pod.
 
 A pod changes only the sums of its PodGroup, and the sums of queues are made of those once after a
-change: many gangs ask one after the other. A gang counts as soon as the controller decides to open
-its gates: its pods still look gated when the next gang asks for the same GPUs.
+change: many gangs ask one after the other. A pod counts as soon as the controller decides to open
+its gate: it still looks gated when the next gang asks for the same GPUs. It counts so while it is
+gated and has its place: a place that is given up gives the quota back.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota, Usage, missing_quota
 from master.kube.gang_pod import ClusterPod, GangPod
-from master.kube.objects import Key
+from master.kube.objects import Key, key_of
 from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.schedulers.volcano import PodGroupObject, QueueObject
 from master.kube.store import Store
-from topo.gangs.machine.gang import GangId
+from topo.gangs.machine.gang import GangId, PodUid
 
 
 class QueuePlugin(StrEnum):
@@ -40,6 +41,14 @@ class QueueShare:
     asks: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Pods of a gang whose gates are being opened, and their queue."""
+
+    queue: str
+    pods: Mapping[PodUid, Key]
+
+
 class QueueCounts:
     """GPUs by queue. `weighted`: queues share the cluster by weight.
 
@@ -59,8 +68,7 @@ class QueueCounts:
         self._shares: dict[Key, QueueShare] = {}
         self._taken: Counter[Key] = Counter()
         self._asked: Counter[Key] = Counter()
-        self._reserved: dict[GangId, tuple[str, int]] = {}
-        """Gangs whose gates are being opened: their queue and GPUs, until they are seen open."""
+        self._reserved: dict[GangId, Reserved] = {}
         self._sums: tuple[Counter[str], Counter[str]] | None = None
         """`_taken` and `_asked` by queue; None after a change."""
         pod_groups.subscribe(lambda _: self._forget_sums())
@@ -81,13 +89,31 @@ class QueueCounts:
         self._set(told.key, share)
         return True
 
-    def reserve(self, asked: AskedGpus) -> None:
-        """Count the gang's requested GPUs as taken, because its gates are being opened."""
-        self._reserved[GangId(asked.gang)] = asked.queue, asked.gpus
+    def reserve(self, gang_id: GangId, queue: str, pods: Iterable[GangPod]) -> None:
+        """Count these pods of a gang as having their GPUs, because their gates are being opened."""
+        keys = {PodUid(pod.metadata.uid): key_of(pod.metadata) for pod in pods}
+        self._reserved[gang_id] = Reserved(queue, keys)
 
-    def release(self, gang_id: GangId) -> None:
-        """Count the gang by its pods alone again: its gates are seen open, or stay closed."""
-        self._reserved.pop(gang_id, None)
+    def release(self, gang_id: GangId) -> bool:
+        """Count a gang as what its pods have and request; return whether any was reserved."""
+        return self._reserved.pop(gang_id, None) is not None
+
+    def retain(self, opening: Callable[[GangId], Collection[PodUid]]) -> bool:
+        """Reserve for no other pods than these, which `opening` returns for a gang; return whether
+        something is given back. O(gangs whose gates are being opened, and their pods).
+        """
+        is_less = False
+        for gang_id, reserved in tuple(self._reserved.items()):
+            left = opening(gang_id)
+            pods = {uid: key for uid, key in reserved.pods.items() if uid in left}
+            if len(pods) == len(reserved.pods):
+                continue
+            is_less = True
+            if pods:
+                self._reserved[gang_id] = Reserved(reserved.queue, pods)
+            else:
+                del self._reserved[gang_id]
+        return is_less
 
     def missing(self, asked: AskedGpus) -> MissingQuota | None:
         """Return why a queue has no room for a gang now; O(queues²), and O(PodGroups) after a
@@ -101,10 +127,15 @@ class QueueCounts:
             self._sums = self._by_queue(self._taken), self._by_queue(self._asked)
         taken = self._sums[0].copy()
         wanted = taken + self._sums[1]
-        for gang_id, (queue, gpus) in self._reserved.items():
+        for gang_id, reserved in self._reserved.items():
             if gang_id != but:
-                taken[queue] += gpus
+                taken[reserved.queue] += self._gated_gpus(reserved.pods.values())
         return Usage(taken=taken, wanted=wanted if self._weighted else None, total=self._total())
+
+    def _gated_gpus(self, keys: Iterable[Key]) -> int:
+        """Return the GPUs of those of these pods that are not seen open yet."""
+        shares = filter(None, map(self._shares.get, keys))
+        return sum(share.gpus for share in shares if share.asks)
 
     def _forget_sums(self) -> None:
         self._sums = None

@@ -1,0 +1,114 @@
+"""A queue's quota is reserved for pods whose gates are being opened, and for no others."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from master.controllers.nomination.queues.quota import AskedGpus
+from master.kube.errors import KubeError
+from master.kube.objects import NODES
+from tests.controllers.nomination.gang_world import GangWorld, gang_world, is_open, nominated
+from tests.controllers.nomination.masters import FLIES
+from tests.controllers.nomination.objects import GPU
+from topo.gangs.stamp import Stamp
+
+pytestmark = pytest.mark.virtual_time
+OPENED_AT = "/api/v1/namespaces/jobs/pods"
+ONE = Stamp(pods=1, rank_offset=0, pods_per_group=2)
+
+
+def take_half_of(world: GangWorld, *pairs: set[str]) -> None:
+    """Somebody else has a node of each of these pairs."""
+    for pair in pairs:
+        world.take(min(pair))
+
+
+def single(world: GangWorld, queue: str = "q1") -> Any:
+    """Another job, of one pod, which goes last."""
+    world.add_group("single", queue)
+    return world.add_pod(0, job="job-2", group="single", stamp=ONE, created="2026-01-02T03:05:05Z")
+
+
+def left(world: GangWorld, limit: int) -> str:
+    """What a gang that asks for the whole queue is told; empty where it has it."""
+    asked = AskedGpus(gang="another", queue="q1", resource=GPU, gpus=limit)
+    missing = world.nomination.changes.queues.missing(asked)
+    return missing.text if missing is not None else ""
+
+
+async def test_pods_that_do_not_start_with_the_others_take_no_quota():
+    """Of four pods two start, since there is one pair; one more job has the rest of the queue."""
+    async with gang_world() as world:
+        take_half_of(world, *FLIES[1:])
+        world.add_queue("q1", capability={GPU: "32"})
+        world.add_group("group", "q1")
+        stamp = Stamp(pods=4, rank_offset=0, pods_per_group=2)
+        pods = [world.add_pod(index, stamp=stamp, group="group") for index in range(4)]
+        await asyncio.sleep(10)
+        assert [is_open(pod) for pod in pods] == [True, True, False, False]
+        for pod in pods[:2]:
+            world.bind(pod)
+        await asyncio.sleep(10)
+        assert left(world, 32) == "queue q1 has 16 of 32 GPUs left where 32 are needed"
+        other = single(world)
+        await asyncio.sleep(10)
+        assert is_open(other)
+
+
+@pytest.mark.parametrize("how", ["full", "cordoned"])
+async def test_a_plan_that_is_dropped_after_its_check_gives_its_quota_back(how: str):
+    """Its gates could not be opened, and its nodes are lost meanwhile."""
+    async with gang_world() as world:
+        take_half_of(world, *FLIES[1:])
+        world.add_queue("q1", capability={GPU: "16"})
+        world.add_group("group", "q1")
+        world.api.refusals[OPENED_AT] = [KubeError("refused", status=403)] * 100
+        pods = [world.add_pod(index, group="group") for index in range(2)]
+        await asyncio.sleep(3)
+        assert {nominated(pod) for pod in pods} == FLIES[0]
+        assert left(world, 16) == "queue q1 has 0 of 16 GPUs left where 16 are needed"
+        if how == "full":
+            world.take(min(FLIES[0]))
+        else:
+            world.api.edit(NODES, min(FLIES[0]), ("spec",), {"unschedulable": True})
+        await asyncio.sleep(10)
+        assert left(world, 16) == ""
+        world.api.refusals.clear()
+        other = single(world)
+        await asyncio.sleep(10)
+        assert is_open(other)
+        assert not any(map(is_open, pods))
+
+
+async def test_a_gang_that_waits_for_a_reserved_queue_starts_once_that_is_given_back():
+    """Nothing of the pods of the queue changes by then."""
+    async with gang_world() as world:
+        take_half_of(world, *FLIES[1:])
+        world.add_queue("q1", capability={GPU: "16"})
+        world.add_group("group", "q1")
+        world.api.refusals[OPENED_AT] = [KubeError("refused", status=403)] * 100
+        pods = [world.add_pod(index, group="group") for index in range(2)]
+        await asyncio.sleep(3)
+        other = single(world)
+        await asyncio.sleep(5)
+        assert not is_open(other)
+        world.api.refusals.clear()
+        world.api.edit(NODES, min(FLIES[0]), ("spec",), {"unschedulable": True})
+        await asyncio.sleep(10)
+        assert is_open(other)
+        assert not any(map(is_open, pods))
+
+
+async def test_while_gates_are_opened_their_gpus_are_counted_once():
+    async with gang_world() as world:
+        world.add_queue("q1", capability={GPU: "32"})
+        world.add_group("group", "q1")
+        pods = [world.add_pod(index, group="group") for index in range(2)]
+        await asyncio.sleep(0.1)
+        seen = set()
+        for _ in range(600):
+            await asyncio.sleep(0.01)
+            seen.add(left(world, 32))
+        assert all(map(is_open, pods))
+        assert seen == {"", "queue q1 has 16 of 32 GPUs left where 32 are needed"}
