@@ -79,6 +79,8 @@ class Cluster:
     """Whether schedulers have pods of lower priority evicted."""
     slipped: set[GangId] = field(default_factory=set)
     """Jobs of which a pod was created without a gate."""
+    opened_until: dict[GangId, int] = field(default_factory=dict)
+    """The version at which a pod without a gate was last there, of gangs that lost one."""
     versions: Iterator[int] = field(default_factory=lambda: count(1))
     label_versions: Counter[tuple[GangId, NodeName]] = field(default_factory=Counter)
     names: Iterator[int] = field(default_factory=lambda: count(1))
@@ -112,13 +114,20 @@ class Cluster:
         before = self.pods[uid]
         after = replace(before, version=self._version(), **fields)  # type: ignore[arg-type]
         self.pods[uid] = after
+        if before.live and not after.live:
+            self._note_lost(before)
         self._count(uid)
 
     def delete(self, uid: PodUid) -> None:
         """The pod is gone at once."""
+        self._note_lost(self.pods[uid])
         del self.pods[uid]
         del self.owner[uid]
         self.bookings.advance(0.0, PodGone(uid))
+
+    def _note_lost(self, pod: Member) -> None:
+        if not pod.gated:
+            self.opened_until[self.owner[pod.uid]] = int(self._version())
 
     def end(self, gang_id: GangId) -> None:
         """The job is deleted with its pods."""
@@ -278,8 +287,10 @@ class Cluster:
             nominee = None if evicts else note.node  # it is nominated once pods are evicted
             assert pod.nominated == nominee, "it is opened before it is nominated"
             live = [each for each in self.members(gang_id) if each.live]
-            # A leader may have opened it beside a pod that slipped through and is gone.
+            # A leader may have opened it beside a pod that slipped through, or one that ran when
+            # it read the pods.
             is_first = all(each.gated for each in live) and gang_id not in self.slipped
+            is_first = is_first and self.opened_until.get(gang_id, 0) < int(version)
             starts = self.seen(gang_id).gang.start_pods
             live = [each for each in live if each.rank < starts]
             for other in live if is_first else ():  # one that came later is not of the plan
