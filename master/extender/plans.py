@@ -19,6 +19,7 @@ from typing import NamedTuple, cast
 from master.booking.ahead import AheadBudget
 from master.booking.state import BookingState
 from master.extender.ahead import GroupsAhead
+from master.extender.asking_gang import asks, gang_pods, has_ranks
 from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key, NodeObject
@@ -44,12 +45,9 @@ from topo.gangs.extender.needs import (
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.gang import GangId, Member, PodUid
 from topo.gangs.machine.instructions import Place
-from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms
-from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.isolation import ObjectError
-from topo.model.limits import MAX_PODS_AHEAD
 from topo.model.pod_requests import most_of
 from topo.placement.booking.events import HoldAsked, HoldReleased
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest, unusable_nodes
@@ -156,7 +154,7 @@ class ExtenderPlans:
         """Return whether the pod may go where its scheduler likes: it asks for no groups, or the
         pods of its job have no ranks to group them by. O(pods of its gang).
         """
-        return not (isinstance(pod, GangPod) and asks(pod) and _has_ranks(self._live(pod.gang_id)))
+        return not (isinstance(pod, GangPod) and asks(pod) and has_ranks(self._live(pod.gang_id)))
 
     def find(self, pod: GangPod) -> PodPlan | NoPlan | None:
         """Return the plan of a pod that is not free; None while there is none yet."""
@@ -269,7 +267,7 @@ class ExtenderPlans:
     def _settle(self, gang_id: GangId) -> None:
         """Make the holds of a gang those that its pods need."""
         live = self._live(gang_id)
-        request = self._request(live) if _has_ranks(live) else None
+        request = self._request(live) if has_ranks(live) else None
         holds, ahead_gpus = dict(self._held(gang_id)), 0
         why = request if isinstance(request, str) else ""
         if isinstance(request, Request):
@@ -288,7 +286,8 @@ class ExtenderPlans:
             self._refused[gang_id] = why
         else:
             self._refused.pop(gang_id, None)
-        if any(pod.node is None for pod in live):
+        # A hold without a pod that waits is for pods that may still come.
+        if any(pod.node is None for pod in live) or self._held(gang_id):
             self._waiting[gang_id] = None
         else:
             self._waiting.pop(gang_id, None)
@@ -303,7 +302,8 @@ class ExtenderPlans:
         budget does not reach have no plan until all of their pods exist. O(pods log groups).
         """
         pods = [AskingPod(rank=pod.rank, node=pod.node) for pod in live]
-        size, total = request.pods_per_group, _stated_pods(live)
+        age_s = self._age_s(live)
+        size, total = request.pods_per_group, gang_pods(live, age_s)
         unusable, there = tuple(self._unusable(live, holds)), {pod.rank for pod in pods}
 
         def grant(asking: Iterable[AskingPod], absent: AbsentRanks) -> _Granted:
@@ -315,7 +315,6 @@ class ExtenderPlans:
                 needs, lacks, self._ahead.excess(live, request, lacks) if needs.ranks else ""
             )
 
-        age_s = self._state.clock() + self._ahead.ahead_s - max(pod.created_s for pod in live)
         most = absent_at(age_s)
         found = grant(pods, most)
         if found.why and most is AbsentRanks.OF_JOB:
@@ -331,6 +330,10 @@ class ExtenderPlans:
             more = grant(chain(whole, *partial[:groups]), AbsentRanks.OF_GROUPS)
             best, below, above = (best, below, groups) if more.why else (more, groups, above)
         return best._replace(why=best.why or found.why)
+
+    def _age_s(self, live: list[GangPod]) -> float:
+        """Return how old the newest pod of a gang is."""
+        return self._state.clock() + self._ahead.ahead_s - max(pod.created_s for pod in live)
 
     def _any_pod(self, gang_id: GangId) -> GangPod | None:
         key = next(iter(self._gangs.values(gang_id)), None)
@@ -366,8 +369,8 @@ class ExtenderPlans:
         size = request.pods_per_group
         if size > MAX_GROUP_PODS:
             return f"a group has {size} pods, and at most {MAX_GROUP_PODS} are kept together here"
-        # Of a gang whose size nobody states the groups that were seen are taken to be whole.
-        known = _stated_pods(live) or (last // size + 1) * size
+        # While nobody knows the size of a gang the groups that were seen are taken to be whole.
+        known = gang_pods(live, self._age_s(live)) or (last // size + 1) * size
         request = replace(request, pods=max(known, last + 1))
         wants = {pod.rank: pod.wants for pod in live if pod.wants is not None}
         own_label = self._keys.node_label_prefix + first.gang_id
@@ -439,35 +442,6 @@ class ExtenderPlans:
     def _release(self, holds: Iterable[HoldId]) -> None:
         for hold_id in tuple(holds):
             self._state.advance(HoldReleased(hold_id))
-
-
-def asks(pod: GangPod) -> bool:
-    """Return whether the pod's scheduler has to be told where its group goes.
-
-    No gate, no other controller and no scheduler without extenders decides about it.
-    """
-    is_of_volcano = pod.pod_group is not None or pod.is_native
-    is_gated = pod.gated or pod.other_gates
-    is_decided = is_of_volcano or is_gated or pod.note is not None or pod.fixed is not None
-    return (
-        isinstance(pod.terms, GroupTerms)
-        and pod.gpus > 0
-        and pod.owner is not None
-        and pod.ungrouped is None
-        and not isinstance(pod.stamp, Refusal)
-        and not is_decided
-    )
-
-
-def _has_ranks(live: Sequence[GangPod]) -> bool:
-    """Return whether no two pods have one rank; pods of a Job that is not Indexed all have 0."""
-    return len({pod.rank for pod in live}) == len(live)
-
-
-def _stated_pods(live: list[GangPod]) -> int | None:
-    """Return the size of the gang where its pods state it, if so many can be placed at once."""
-    stamp = live[0].stamp if live else None
-    return stamp.pods if isinstance(stamp, Stamp) and stamp.pods <= MAX_PODS_AHEAD else None
 
 
 def _member(rank: int, gpus: int | None) -> Member:

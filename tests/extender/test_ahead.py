@@ -11,11 +11,15 @@ from tests.kube.fake_server import FakeServer, fake_server
 from topo.gangs.extender.needs import GROUP_S, JOB_S
 
 pytestmark = pytest.mark.virtual_time
-EIGHT = {
-    "metax-tech.com/gang-pods": "8",
-    "metax-tech.com/gang-rank-offset": "0",
-    "metax-tech.com/gang-pods-per-group": "2",
-}
+EIGHT, TWO = (
+    {
+        "metax-tech.com/gang-pods": str(pods),
+        "metax-tech.com/gang-rank-offset": "0",
+        "metax-tech.com/gang-pods-per-group": "2",
+    }
+    for pods in (8, 2)
+)
+"""Sizes of jobs that state them."""
 
 
 @pytest.fixture
@@ -120,7 +124,7 @@ async def test_all_jobs_of_a_namespace_share_its_budget(
 ) -> None:
     async with asked(server, tmp_path) as asking:
         for job in ("a", "b", "c", "d"):
-            await scheduler.pod_comes(f"{job}-0", 8, job=job, rank=0, group=16)
+            await scheduler.pod_comes(f"{job}-0", 8, job=job, rank=0, group=16, **TWO)
         for _ in range(300):
             await asyncio.sleep(1)
             assert held(asking) <= 32, "two of them have a node and one ahead of it"

@@ -60,7 +60,7 @@ def cases(draw: st.DrawFn) -> Case:
     ]
     holds: dict[HoldId, tuple[int, ...]] = {}
     for group in range(-(-total // size)):
-        some = draw(st.sets(st.integers(group * size, min(total, (group + 1) * size) - 1)))
+        some = draw(st.sets(st.integers(group * size, (group + 1) * size - 1)))
         if some:
             holds[HoldId(f"h{group}")] = tuple(sorted(some))
     return pods, holds, size, draw(st.sampled_from([None, total]))
@@ -82,6 +82,9 @@ def test_after_what_is_needed_every_waiting_pod_has_a_node_and_none_has_two(
     groups = {rank // size for rank in waiting}
     if total is None or bound:
         assert {rank // size for rank in needs.ranks} <= groups
+    # Of a hold with pods that come, no rank is of a pod that never does.
+    for ranks in left.values():
+        assert total is None or max(ranks) < total or waiting.isdisjoint(ranks)
     # What is done leaves nothing to do: the holds that follow need no other ones.
     after = dict(left)
     for rank in needs.ranks:
@@ -103,3 +106,18 @@ def test_a_gang_without_pods_keeps_nothing() -> None:
     holds = {HoldId("a"): (0, 1)}
     needs = needs_of([], holds, (), group_pods=2, pods_total=None)
     assert needs == Needs(ended=(HoldId("a"),))
+
+
+def test_a_hold_ends_when_all_of_its_ranks_that_exist_are_bound() -> None:
+    pods = [AskingPod(rank=0, node=NodeName("n")), AskingPod(rank=1, node=NodeName("n"))]
+    holds = {HoldId("a"): (0, 1, 2, 3)}
+    assert needs_of(pods, holds, (), group_pods=4, pods_total=None) == Needs()
+    ends = needs_of(pods, holds, (), group_pods=4, pods_total=2)
+    assert ends == Needs(ended=(HoldId("a"),))
+
+
+def test_a_hold_with_a_rank_that_never_comes_is_replaced_by_one_of_those_that_wait() -> None:
+    pods = [AskingPod(rank=0, node=NodeName("n")), AskingPod(rank=1)]
+    holds = {HoldId("a"): (0, 1, 2, 3)}
+    needs = needs_of(pods, holds, (), group_pods=4, pods_total=2)
+    assert needs == Needs(ranks=(1,), replaced=(HoldId("a"),))

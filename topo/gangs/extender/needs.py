@@ -36,6 +36,11 @@ JOB_S, GROUP_S = 300.0, 3600.0
 controller makes its pods 500 at a time, and a quota or a webhook may hold the last ones up."""
 
 
+UNSTATED_S = 5.0
+"""So long after its newest pod a job whose size nobody states has as many pods as were seen: its
+controller makes them within a second or two, and one that comes later goes beside the others."""
+
+
 class AbsentRanks(IntEnum):
     """For which ranks without a pod nodes are kept; each value keeps more than the one before."""
 
@@ -43,7 +48,7 @@ class AbsentRanks(IntEnum):
     OF_GROUPS = 1
     """Of groups of which a pod waits."""
     OF_JOB = 2
-    """Of the whole job, where its size is stated and no pod is bound."""
+    """Of the whole job, where its size is known and no pod is bound."""
 
 
 def absent_at(age_s: float) -> AbsentRanks:
@@ -171,9 +176,9 @@ def needs_of(
     """Return what differs between the pods of a gang and its holds.
 
     `holds` are the ranks of each hold, `unusable` those of which a node was lost. `pods_total` is
-    the size of the gang where it is stated: as long as no pod is bound, all of it is placed at
-    once, else group by group as pods appear. `absent` limits the ranks that have no pod. O(pods and
-    ranks of holds).
+    the size of the gang where it is known: as long as no pod is bound, all of it is placed at
+    once, else group by group as pods appear; no hold keeps ranks beyond it. `absent` limits the
+    ranks that have no pod. O(pods and ranks of holds).
     """
     bound, waiting = set[int](), set[int]()
     for pod in pods:
@@ -191,17 +196,27 @@ def needs_of(
         for rank in range(group * group_pods, min(last, (group + 1) * group_pods))
         if rank not in bound and absent is not AbsentRanks.NONE
     } | waiting
-    lost = set(unusable)
+    lost, there = set(unusable), waiting | bound
+    # Of a gang that has fewer pods than were expected.
+    never = {
+        rank
+        for ranks in holds.values()
+        for rank in ranks
+        if pods_total is not None and rank >= pods_total and rank not in there
+    }
     kept = {rank for hold, ranks in holds.items() if hold not in lost for rank in ranks}
     open_groups = {rank // group_pods for rank in wanted - kept}
     # The rest of a group is placed together, so that it stays whole where its hold is too small.
     replaced = tuple(
         hold
         for hold, ranks in holds.items()
-        if not wanted.isdisjoint(ranks) and (hold in lost or ranks[0] // group_pods in open_groups)
+        if not wanted.isdisjoint(ranks)
+        and (hold in lost or ranks[0] // group_pods in open_groups or not never.isdisjoint(ranks))
     )
     again = {rank for hold in replaced for rank in holds[hold]} & wanted
     ended = tuple(
-        hold for hold, ranks in holds.items() if hold not in replaced and bound.issuperset(ranks)
+        hold
+        for hold, ranks in holds.items()
+        if hold not in replaced and (bound | never).issuperset(ranks)
     )
     return Needs(tuple(sorted((wanted - kept) | again)), replaced, ended)
