@@ -159,9 +159,11 @@ class World:
             if has_room and self.is_together(further):
                 yield from self._ways(further, wanted[1:], left | {node: there})
 
-    def dragonflies(self, places: Places) -> int:
-        """The number of dragonflies that the gang is in."""
-        return len({self.path(node) for node in places.values()})
+    def cost(self, places: Places) -> tuple[int, int, int]:
+        """The groups that are split, the switchboxes and the dragonflies."""
+        split = sum(len(each) > 1 for each in self.homes(places).values())
+        paths = [self.path(node) for node in places.values()]
+        return split, len({path[0] for path in paths}), len({*paths})
 
 
 def world(seed: int) -> World:

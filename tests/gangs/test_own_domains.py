@@ -255,3 +255,47 @@ def test_nodes_are_in_the_domains_of_the_labels_that_schedulers_see() -> None:
     assert isinstance(found, Placed)
     assert racks_of(found, 2) == [{"n1"}], "the others are to be moved from r1"
     assert isinstance(placed(capacity, job(2, 2)), Refused)
+
+
+def test_a_leader_that_is_tied_to_a_node_has_its_workers_beside_it() -> None:
+    """As by a volume on the node's disk: its workers may use any node, and it only that one."""
+    capacity = racks(1, 1)
+    others = {host.name for host in capacity.hosts()} - {NodeName("n1-1-2")}
+    tied = Eligibility(exclude=frozenset(others))
+    for by_rank in (((1, tied), (1, Eligibility())), ((1, Eligibility()), (1, tied))):
+        found = placed(capacity, job(2, by_rank=by_rank))
+        assert isinstance(found, Placed)
+        assert racks_of(found, 2) == [{"n1"}]
+        assert found.nodes[0 if by_rank[0][1] is tied else 1] == "n1-1-2"
+    take(capacity, "n1-1-1")
+    refused = placed(capacity, job(2, by_rank=((1, tied), (1, Eligibility()))))
+    assert isinstance(refused, Refused)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=2), min_size=2, max_size=4),
+    st.lists(st.lists(st.integers(0, 15), max_size=3), min_size=1, max_size=2),
+)
+def test_parts_with_tied_leaders_have_places_exactly_where_there_are_some(
+    free: list[list[int]], ties: list[list[int]]
+) -> None:
+    """Each part is a leader, tied to some nodes or to none, and a worker that is tied to none."""
+    capacity = racks(*map(len, free))
+    names = [host.name for host in capacity.hosts()]
+    flies = [nodes for rack in free for nodes in rack]
+    for number, name in enumerate(names):
+        if number % 2 >= flies[number // 2]:
+            take(capacity, name)
+    able = [{names[at % len(names)] for at in each} or {*names} for each in ties]
+    runs = [Eligibility(exclude=frozenset({*names} - each)) for each in able]
+    wish = job(*(2 for _ in ties), by_rank=tuple((1, e) for r in runs for e in (r, Eligibility())))
+    found = placed(capacity, wish)
+    pairs = [names[at : at + 2] for at in range(0, len(names), 2)]
+    idle = [pair for pair in pairs if all(capacity.free(name) for name in pair)]
+    chosen = permutations(idle, len(ties))
+    exists = any(
+        all(each & {*pair} for each, pair in zip(able, way, strict=True))
+        and len({pair[0].split("-")[0] for pair in way}) == len(way)
+        for way in chosen
+    )
+    assert isinstance(found, Placed) == exists

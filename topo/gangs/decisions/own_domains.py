@@ -14,8 +14,10 @@ free slots first, so that parts are near each other; where the job has to be ins
 kind, only with what is in each of those. Parts of equal size get their domains in the natural order
 of names.
 
-Why it is right. A part fits in a domain exactly if the domain's free slots, summed over those
-domains of the tree in which a group has to be whole, hold its whole groups beside its smaller one.
+Why it is right. A part of alike pods fits in a domain exactly if the domain's free slots, summed
+over those domains of the tree in which a group has to be whole, hold its whole groups beside its
+smaller one. Pods that differ, such as a leader that is tied to the node of its volume, are seated
+one by one (`seat_search`).
 A matching finds domains for all parts if there are any. A part of which pods stay has their domain;
 one whose pods select a domain fits in no other. Parts with other labels, and pods without a domain
 of their own, may not use the nodes of a chosen domain: these are left out last, so that such a job
@@ -32,11 +34,15 @@ second b. With pods of another such job in b it is refused: 2 racks, 1 with othe
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby, islice, takewhile
+from typing import NamedTuple
 
 from topo.gangs.decisions.matching import matched
 from topo.gangs.decisions.placed import Placed
+from topo.gangs.decisions.seat_search import SeatNode, SeatQuestion, Seeker, can_seat
+from topo.gangs.decisions.small_gangs import seats_for, whole_at
+from topo.gangs.decisions.usable_nodes import UsableNodes
 from topo.gangs.machine.instructions import Occupied, Place
 from topo.model.ids import GroupPath, NodeName, natural_key
 from topo.model.nearest import did_you_mean
@@ -46,35 +52,65 @@ from topo.placement.capacity.host import Host
 from topo.placement.capacity.other_fabrics import group_of
 from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import Eligibility, PlacementMode, Request
-from topo.placement.view import view_of
 
 MOST_TRIES = 8
 """Choices of domains that are tried: another one helps only pods that select nodes besides."""
+MOST_STEPS = 2_000
+"""Of the search for seats of a part in one domain; one that it cannot judge counts as able."""
 PlacePods = Callable[[CapacityView, Place], Placed | NoFit]
 _Domain = tuple[str, str]
 """A label and its value."""
 _Slots = Counter[int]
 """Free slots by domain of the tier in which groups have to be whole."""
-_Rooms = Mapping[Hashable, Mapping[str, _Slots]]
-"""By group of the tree that holds them, the slots of domains by their values of a label."""
-_Size = tuple[str, int, Eligibility]
-"""Of a part: its label, its pods, and which nodes they may use besides."""
+_Runs = tuple[tuple[int, Eligibility], ...]
+"""Pods by rank, and which nodes these may use besides."""
+
+
+class _Size(NamedTuple):
+    """Of a part: its label, its pods, and the place of the first one in its group."""
+
+    label: str
+    runs: _Runs
+    first: int
+
+    @property
+    def pods(self) -> int:
+        """How many pods it has."""
+        return sum(pods for pods, _ in self.runs)
+
+
+@dataclass(slots=True)
+class _Room:
+    """What a domain has free for a part; `nodes`: the same node by node, where its pods differ."""
+
+    slots: _Slots = field(default_factory=Counter)
+    nodes: list[SeatNode] = field(default_factory=list)
+
+
+_Rooms = Mapping[Hashable, Mapping[str, _Room]]
+"""By group of the tree that holds them, what domains have by their values of a label."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PartPods:
-    """The wanted pods of one part; `value`: the domain that it has, None where it has none yet."""
+    """The wanted pods of one part; `value`: the domain that it has, None where it has none yet.
+
+    `size` is equal for parts that may change places.
+    """
 
     number: int
-    label: str
-    pods: int
-    eligible: Eligibility
+    size: _Size
     value: str | None
 
     @property
-    def size(self) -> _Size:
-        """Equal for parts that may change places."""
-        return self.label, self.pods, self.eligible
+    def label(self) -> str:
+        """The label of its domain."""
+        return self.size.label
+
+    @property
+    def pods(self) -> int:
+        """How many pods it has."""
+        return self.size.pods
 
 
 def nodes_kept_apart(capacity: CapacityView, occupied: Collection[Occupied]) -> list[NodeName]:
@@ -143,6 +179,7 @@ class _Question:
             )
         )
         """Nodes that are in another domain by the tree than by the label that schedulers see."""
+        self._usable = UsableNodes(capacity, request)
         self._known: dict[tuple[_Size, str], _Rooms] = {}
         """The rooms that were counted."""
 
@@ -163,10 +200,11 @@ class _Question:
             if not label:
                 continue
             members = list(pods)
-            eligible = [self._eligible(pod.rank) for pod in members]
+            eligible = (self._eligible(pod.rank) for pod in members)
+            runs = tuple((len([*same]), each) for each, same in groupby(eligible))
+            first = members[0].rank % self._asked.request.pods_per_group
             value = self._values[label].get(stay[number]) if number in stay else None
-            selecting = (each for each in eligible if label in dict(each.selector))
-            yield _PartPods(number, label, len(members), next(selecting, eligible[0]), value)
+            yield _PartPods(number, _Size(label, runs, first), value)
 
     def unknown_label(self) -> NoFit | None:
         """Return the refusal of a job that names a label which no node has."""
@@ -191,9 +229,13 @@ class _Question:
         scopes = Counter[Hashable]()
         for of_size in rooms.values():
             for scope, domains in of_size.items():
-                scopes[scope] += sum(slots.total() for slots in domains.values())
+                scopes[scope] += sum(room.slots.total() for room in domains.values())
         for scope, _ in sorted(scopes.items(), key=lambda each: (each[1], repr(each[0]))):
-            able = {size: self._able(of[scope], size) for size, of in rooms.items() if scope in of}
+            able = {
+                size: self._able(of[scope], size, gpu_type)
+                for size, of in rooms.items()
+                if scope in of
+            }
             found = matched([able.get(part.size, []) for part in free])
             if found is not None:
                 yield fixed | _in_order(free, found)
@@ -206,23 +248,21 @@ class _Question:
         return found
 
     def _counted(self, size: _Size, gpu_type: str) -> _Rooms:
-        label, _, eligible = size
-        request = replace(self._asked.request, eligible=eligible, by_rank=()).on_type(gpu_type)
-        capacity, view = self._capacity, view_of(self._capacity, request, gpu_type)
-        of = view.layout.of[view.shape.whole_in]
-        slots, _ = capacity.slots_per_node(range(len(view.layout.domains)), view.usable)
-        values = self._values[label]
-        scopes = self._scopes(values)
-        found: dict[Hashable, dict[str, _Slots]] = {}
-        for node, free in slots:
-            host = capacity.host(node)
-            if host is None or node not in values or node in self._ahead:
+        values = self._values[size.label]
+        scopes, request = self._scopes(values), self._asked.request
+        whole = whole_at(self._capacity, request, gpu_type)
+        kinds = dict.fromkeys(each for _, each in size.runs)
+        asked = gpu_type, request.gpus_per_pod
+        found: dict[Hashable, dict[str, _Room]] = {}
+        for seat in seats_for(self._capacity, self._usable, kinds, asked):
+            host = self._capacity.host(seat.name)
+            if host is None or seat.name not in values or seat.name in self._ahead:
                 continue
             for scope in scopes(host):
-                domains = found.setdefault(scope, {})
-                if (there := domains.get(values[node])) is None:
-                    there = domains[values[node]] = Counter()
-                there[of[capacity.domain_of(node)]] += free
+                room = found.setdefault(scope, {}).setdefault(values[seat.name], _Room())
+                room.slots[seat.homes[whole]] += seat.seats
+                if len(kinds) > 1:
+                    room.nodes.append(seat)
         return found
 
     def _scopes(self, values: Mapping[NodeName, str]) -> Callable[[Host], Iterable[Hashable]]:
@@ -257,15 +297,34 @@ class _Question:
             found[value] = [GroupPath(shared[:depth]) for depth in range(len(shared) + 1)]
         return found
 
-    def _able(self, domains: Mapping[str, _Slots], size: _Size) -> list[_Domain]:
+    def _able(self, domains: Mapping[str, _Room], size: _Size, gpu_type: str) -> list[_Domain]:
         """Return the domains with room for a part, those with the fewest free slots first."""
-        label, pods, _ = size
+        request = self._asked.request
         found = [
-            (slots.total(), natural_key(value), value)
-            for value, slots in domains.items()
-            if (label, value) not in self._used and _holds(slots, pods, self._asked.request)
+            (room.slots.total(), natural_key(value), value)
+            for value, room in domains.items()
+            if (size.label, value) not in self._used
+            and _holds(room.slots, size.pods, request)
+            and (not room.nodes or self._seats_all(room.nodes, size, gpu_type))
         ]
-        return [(label, value) for *_, value in sorted(found)]
+        return [(size.label, value) for *_, value in sorted(found)]
+
+    def _seats_all(self, nodes: Sequence[SeatNode], size: _Size, gpu_type: str) -> bool:
+        """Return whether nodes may have a seat for each pod of a part, groups whole."""
+        request = self._asked.request
+        numbers = {each: at for at, each in enumerate(dict.fromkeys(e for _, e in size.runs))}
+        kinds = [numbers[each] for pods, each in size.runs for _ in range(pods)]
+        seekers = [
+            Seeker((size.first + at) // request.pods_per_group, kind)
+            for at, kind in enumerate(kinds)
+        ]
+        question = SeatQuestion(
+            seekers=seekers,
+            nodes=nodes,
+            whole_at=whole_at(self._capacity, request, gpu_type),
+            is_required=request.mode is PlacementMode.REQUIRED,
+        )
+        return can_seat(question, MOST_STEPS)
 
     def narrowed(self, gpu_type: str, chosen: Mapping[int, _Domain]) -> Place:
         """Return the question with pods that select the domains of their parts, and no others."""
@@ -317,8 +376,8 @@ class _Question:
         most = 0
         for gpu_type in self._capacity.types_for(self._asked.request.eligible):
             for rooms in self._rooms(largest.size, gpu_type).values():
-                able = max(able, self._able(rooms, largest.size), key=len)
-                most = max([most, *(slots.total() for slots in rooms.values())])
+                able = max(able, self._able(rooms, largest.size, gpu_type), key=len)
+                most = max([most, *(room.slots.total() for room in rooms.values())])
         gpus = self._asked.request.gpus_per_pod
         text = (
             f"{counted(len(alike), 'part')} of up to {counted(largest.pods, 'pod')} of {gpus} GPUs"

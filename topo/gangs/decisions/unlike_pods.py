@@ -7,7 +7,8 @@ How: a group whose pods differ is placed by itself: domain by domain, among thos
 pod that has the fewest, its pods are matched with nodes. The other groups are sorted into classes
 of equal eligibility. Class by class, those with the fewest nodes first, the groups of a class are
 placed as those of a job whose other groups stay. What one step gets counts as taken for the next.
-If a step fails, all is tried again on each GPU type alone and inside each group of the
+The places of a small gang are then the best there are, or the refusal is proven (`small_gangs`).
+Else, if a step fails, all is tried again on each GPU type alone and inside each group of the
 required kind that has a node for the pod with the fewest; at most `MOST_TRIES` times, and no new
 try begins after `MOST_STEPS` steps.
 
@@ -15,7 +16,8 @@ Why it is right. Groups of a class are placed by the same engine as any job, on 
 alone; a group of different pods is matched inside one domain. So no group is split and no node is
 used twice. Where no node is of two steps, as with racks, steps are independent, and a refusal of
 one is a refusal of the job. Where steps share nodes, an earlier one may take what a later one
-needs: then a job may be refused that would fit.
+needs: then a job that is not small may be refused that would fit, or be in more domains than it
+needs.
 
 Cost: steps x tries searches of the engine; for a group of k different pods k matchings of O(k x
 nodes of the domain) in each domain. The nodes that pods may use are found once: O(nodes x labels),
@@ -27,13 +29,14 @@ Example: groups of two; ranks 0 and 1 select rack a, ranks 2 and 3 have local di
     then rack a            → ranks 0 and 1 on the best dragonfly of a
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import islice
 
 from topo.gangs.decisions.matching import matched
 from topo.gangs.decisions.placed import Placed, with_pods
+from topo.gangs.decisions.small_gangs import best_places
+from topo.gangs.decisions.usable_nodes import UsableNodes
 from topo.gangs.machine.gang import Member, PodUid
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import GroupPath, Kind, NodeName
@@ -55,51 +58,6 @@ _Scope = tuple[Kind, GroupPath | OtherGroup] | None
 PlaceAlike = Callable[[CapacityView, Place], Placed | NoFit]
 
 
-class _Usable:
-    """The nodes that pods of one question may use, full or not; each eligibility is read once."""
-
-    def __init__(self, capacity: CapacityView, request: Request) -> None:
-        self._hosts = list(capacity.hosts())
-        self._ends = tuple(accumulate(pods for pods, _ in request.by_rank))
-        """The rank after the last one of each run of `by_rank`: ranks go to a million."""
-        self._runs = (*(each for _, each in request.by_rank), request.eligible)
-        self._outermost = {host.name: GroupPath(host.path[:1]) for host in self._hosts}
-        self._labelled: dict[str, dict[str, list[Host]]] = {}
-        self._nodes: dict[Eligibility, list[Host]] = {}
-
-    def outermost(self, node: NodeName) -> GroupPath:
-        """Return the outermost group of a known node."""
-        return self._outermost[node]
-
-    def eligible(self, rank: int) -> Eligibility:
-        """Return what a pod requires of its node; O(log runs)."""
-        return self._runs[bisect_right(self._ends, rank)]
-
-    def hosts(self, eligible: Eligibility) -> Sequence[Host]:
-        """Return the hosts that pods of this eligibility may use, in the order of the capacity."""
-        found = self._nodes.get(eligible)
-        if found is None:
-            with_labels = (self._with(*pair) for pair in eligible.selector)
-            hosts = min(with_labels, key=len, default=self._hosts)
-            found = self._nodes[eligible] = [each for each in hosts if is_eligible(each, eligible)]
-        return found
-
-    def fewest(self, pods: Iterable[Member]) -> Sequence[Host]:
-        """Return the hosts of that of the pods that may use the fewest."""
-        kinds = dict.fromkeys(self.eligible(pod.rank) for pod in pods)
-        return min((self.hosts(each) for each in kinds), key=len)
-
-    def _with(self, key: str, value: str) -> list[Host]:
-        of_key = self._labelled.get(key)
-        if of_key is None:
-            of_key = self._labelled[key] = {}
-            for host in self._hosts:
-                for name, stated in host.labels:
-                    if name == key:
-                        of_key.setdefault(stated, []).append(host)
-        return of_key.get(value, [])
-
-
 @dataclass(frozen=True, slots=True)
 class _Step:
     """Pods that are placed together: of groups of one eligibility, or one group (None)."""
@@ -110,19 +68,18 @@ class _Step:
 
 def place_unlike(capacity: CapacityView, asked: Place, place_alike: PlaceAlike) -> Placed | NoFit:
     """Return places for the wanted pods; `place_alike` places those of one class beside others."""
-    usable = _Usable(capacity, asked.request)
+    usable = UsableNodes(capacity, asked.request)
     search = _Search(_steps(asked, usable), usable, place_alike)
-    first: NoFit | None = None
-    for number, (view, tried) in enumerate(_tries(capacity, asked, usable)):
-        if number == MOST_TRIES or (number and search.steps_done >= MOST_STEPS):
+    tries = _tries(capacity, asked, usable)
+    first = search.place_together(*next(tries))
+    best = best_places(capacity, asked, usable, first)
+    if best.is_final:
+        return best.found
+    for view, tried in islice(tries, MOST_TRIES - 1):
+        if search.steps_done >= MOST_STEPS:
             break
-        found = search.place(view, tried)
-        if isinstance(found, Placed):
-            if _is_together(capacity, asked, found):
-                return found
-            found = _apart(asked.request)
-        first = first or found
-    assert first is not None, "the first try has no limits"  # noqa: S101 - for the type checker
+        if isinstance(found := search.place_together(view, tried), Placed):
+            return found
     return first
 
 
@@ -162,7 +119,7 @@ def of_all(request: Request) -> Eligibility:
     )
 
 
-def _steps(asked: Place, usable: _Usable) -> list[_Step]:
+def _steps(asked: Place, usable: UsableNodes) -> list[_Step]:
     """Return the wanted pods in the order of placement: what has the fewest nodes comes first."""
     size = asked.request.pods_per_group
     of_group: dict[int, list[Member]] = {}
@@ -184,7 +141,7 @@ def _steps(asked: Place, usable: _Usable) -> list[_Step]:
 
 
 def _tries(
-    capacity: CapacityView, asked: Place, usable: _Usable
+    capacity: CapacityView, asked: Place, usable: UsableNodes
 ) -> Iterator[tuple[CapacityView, Place]]:
     """Yield the capacity and the question without limits, then on each GPU type and scope."""
     yield capacity, asked
@@ -222,11 +179,18 @@ class _Search:
     """The steps of one question, tried on several capacities."""
 
     steps: Sequence[_Step]
-    usable: _Usable
+    usable: UsableNodes
     place_alike: PlaceAlike
     steps_done: int = 0
 
-    def place(self, capacity: CapacityView, asked: Place) -> Placed | NoFit:
+    def place_together(self, capacity: CapacityView, asked: Place) -> Placed | NoFit:
+        """Return places for all pods, in one group of the kind that they must share."""
+        found = self._place(capacity, asked)
+        if isinstance(found, Placed) and not _is_together(capacity, asked, found):
+            return _apart(asked.request)
+        return found
+
+    def _place(self, capacity: CapacityView, asked: Place) -> Placed | NoFit:
         """Return places for the pods of all steps; of what one step gets the next has nothing."""
         request, kept = asked.request, asked.kept
         parts: list[Placed] = []
@@ -277,7 +241,7 @@ class _Search:
         return self.place_alike(capacity, replace(asked, request=alike))
 
 
-def _place_mixed(capacity: CapacityView, asked: Place, usable: _Usable) -> Placed | NoFit:
+def _place_mixed(capacity: CapacityView, asked: Place, usable: UsableNodes) -> Placed | NoFit:
     """Return nodes for the pods of one group, which may use different ones."""
     request, pods = asked.request, asked.wanted
     group = pods[0].rank // request.pods_per_group
@@ -321,7 +285,7 @@ def _matched(
     capacity: CapacityView,
     pods: Sequence[Member],
     slots: Iterable[tuple[NodeName, int]],
-    usable: _Usable,
+    usable: UsableNodes,
 ) -> tuple[NodeName, ...] | None:
     """Return a node for each pod of those with slots, or None; a node has a seat for each slot."""
     seats = [node for node, free in slots for _ in range(min(free, len(pods)))]
