@@ -224,7 +224,9 @@ def _listed(groups: Store[T]) -> Mapping[Key, T] | None:
 def _status(config: NominationConfig, reading: _Reading, machine: Gangs) -> StatusParts:
     pod_events = PodEvents(config.reporter, reading.reader.gated_pods)
     condition = reading.context.keys.condition
-    writer = StatusWriter(config.writer, config.reporter, condition, pod_events)
+    writer = StatusWriter(
+        config.writer, config.reporter, condition, pod_events, pods=reading.reader.shown_pods
+    )
     store = _status_store(config, reading.reader, writer)
     return StatusParts(
         store=store,

@@ -186,8 +186,6 @@ class Nomination:
         for gang_id in (*self.answers.gangs_with_holds(), *self.status.store.gangs()):
             self.changes.index.mark(gang_id)
         await self._turn(())
-        for gang_id in self.reader.gated():
-            self.status.writer.note_waiting(gang_id)
         await self._turn((Leading(),))
 
     def _flush(self) -> None:

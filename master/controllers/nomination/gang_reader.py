@@ -93,7 +93,11 @@ class GangReader:
 
     def first_pod(self, gang_id: GangId) -> GangPod | None:
         """Return the pod that carries a gang's status, native gangs included; None without pods."""
-        return first_of(self.pods(gang_id) or self._native.pods(gang_id))
+        return first_of(self.shown_pods(gang_id))
+
+    def shown_pods(self, gang_id: GangId) -> Sequence[GangPod]:
+        """Return the pods that may carry a gang's status, those of native gangs included."""
+        return self.pods(gang_id) or self._native.pods(gang_id)
 
     def owner(self, gang_id: GangId) -> OwnerReference | None:
         """Return the job of a gang; None for pods without one."""

@@ -196,11 +196,15 @@ class GangCluster:
         if self.scheduler == "volcano" and len(found) < len(waiting):
             return
         for name, node in found.items():
-            pod = self.api.objects["/api/v1/namespaces/jobs/pods", name]
-            pod.document["spec"]["nodeName"] = node
-            pod.document["status"]["phase"] = "Running"
-            self.bound.append((name, node))
-            self.api.touch("/api/v1/namespaces/jobs/pods", name)
+            self.bind(name, node)
+
+    def bind(self, name: str, node: str) -> None:
+        """A pod of the job is bound to a node, and runs."""
+        pod = self.api.objects["/api/v1/namespaces/jobs/pods", name]
+        pod.document["spec"]["nodeName"] = node
+        pod.document["status"]["phase"] = "Running"
+        self.bound.append((name, node))
+        self.api.touch("/api/v1/namespaces/jobs/pods", name)
 
     def _taken(self) -> set[str]:
         pods = (stored for (at, _), stored in self.api.objects.items() if at.endswith("/pods"))

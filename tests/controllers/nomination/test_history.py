@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from master.kube.objects import PODS
 from tests.controllers.nomination.masters import (
     NODE_NAMES,
     GangCluster,
@@ -86,3 +87,68 @@ def test_a_condition_without_time_or_of_another_program_is_no_history_and_no_fau
     found = pod(0, status={"conditions": [{"type": WORDS.condition, "message": "m", **condition}]})
     expected = Transition(7.0, GangState.BEHIND, "m", is_read=True) if known else None
     assert found.reported == expected
+
+
+def condition_of(cluster: GangCluster, rank: int = 0) -> tuple[str, str]:
+    """The status and the reason of a pod's condition, which must be its only one."""
+    (found,) = cluster.pods[rank].document["status"]["conditions"]
+    return found["status"], found["reason"]
+
+
+async def wait_for_room(cluster: GangCluster) -> None:
+    """A leader tells the job that it does not fit, then others give their nodes back."""
+    for node in NODE_NAMES:
+        cluster.take(node)
+    async with leader(cluster, Way(cluster.api)):
+        cluster.submit()
+        await asyncio.sleep(30)
+        assert condition_of(cluster) == ("False", "GangDoesNotFit")
+    for node in NODE_NAMES:
+        cluster.api.remove(PODS, f"taker-{node}", "others")
+
+
+@pytest.mark.parametrize("bound_by", ["the second leader", "nobody that leads"])
+async def test_a_condition_ends_with_the_wait_whichever_leader_wrote_it(bound_by: str):
+    """The second leader opens the gates and dies; the third one, or none, sees the pods bound."""
+    cluster = GangCluster("kube-scheduler", binds=False)
+    await wait_for_room(cluster)
+    async with leader(cluster, Way(cluster.api)):
+        await until(lambda: cluster.is_open)
+    if bound_by == "nobody that leads":
+        cluster.binds = True
+        cluster.schedule()
+    async with leader(cluster, Way(cluster.api)) as third:
+        await asyncio.sleep(10)
+        cluster.binds = True
+        cluster.schedule()
+        await until(lambda: GangState.BOUND in states(third))
+        await asyncio.sleep(10)
+        assert condition_of(cluster) == ("True", "GangBound")
+
+
+async def test_a_condition_on_a_pod_that_is_no_more_the_first_ends_too():
+    cluster = GangCluster("kube-scheduler")
+    await wait_for_room(cluster)
+    said = cluster.pods[0].document["status"].pop("conditions")
+    cluster.pods[1].document["status"]["conditions"] = said
+    for rank in range(2):
+        cluster.api.touch("/api/v1/namespaces/jobs/pods", f"pod-{rank}")
+    async with leader(cluster, Way(cluster.api)) as second:
+        await until(lambda: GangState.BOUND in states(second))
+        await asyncio.sleep(10)
+        assert condition_of(cluster, 1) == ("True", "GangBound")
+
+
+async def test_a_condition_says_no_more_that_a_gang_does_not_fit_while_some_of_its_pods_run():
+    """Two pods are bound; the planned nodes of the others are lost, and there are no more."""
+    cluster = GangCluster("kube-scheduler", binds=False)
+    await wait_for_room(cluster)
+    async with leader(cluster, Way(cluster.api)) as second:
+        await until(lambda: cluster.is_open)
+        for rank in range(2):
+            cluster.bind(f"pod-{rank}", cluster.nominated[rank])
+        for node in {*NODE_NAMES} - {node for _, node in cluster.bound}:
+            cluster.take(node)
+        await until(lambda: GangState.HALF_BOUND in states(second))
+        await asyncio.sleep(10)
+        assert condition_of(cluster) == ("False", "GangHalfBound")

@@ -1,9 +1,15 @@
 """Publishes the status of gangs: Events on job and pods, a condition on the gang's first pod.
 
+The condition begins while the gang waits. What it says is read from the pods, whichever leader
+wrote it, so that it follows the state to its end on every pod that has it: once the gang waits no
+more, a pod that runs does not say that it does.
+
 The text of a state has numbers that change with every look at the cluster, and an Event of
 Kubernetes keeps its text for ever. So a job gets an Event when its state changes, and another one
 of the same state with a new text after `SAME_STATE_S` at the earliest, with the last text.
 """
+
+from collections.abc import Callable, Sequence
 
 from master.controllers.nomination.status.pod_events import PodEvents, about_pod
 from master.kube.gang_pod import GangPod
@@ -34,22 +40,31 @@ SAME_STATE_S = 60.0
 
 
 class StatusWriter:
-    """Publishes at a rate that leaves the API server free for placements."""
+    """Publishes at a rate that leaves the API server free for placements.
+
+    `pods` returns the pods of a gang as they were read last, of a native one too.
+    """
 
     def __init__(
-        self, writer: Writer, reporter: Reporter, condition: str, pod_events: PodEvents
+        self,
+        writer: Writer,
+        reporter: Reporter,
+        condition: str,
+        pod_events: PodEvents,
+        *,
+        pods: Callable[[GangId], Sequence[GangPod]],
     ) -> None:
         self._writer, self._condition_type = writer, condition
-        self._series, self._pod_events = EventSeries(reporter), pod_events
+        self._series, self._pod_events, self._pods = EventSeries(reporter), pod_events, pods
         self._unwritten: set[WriteTarget] = set()
-        self._waited: set[GangId] = set()
-        """Gangs whose condition says that they wait."""
+        self._asked: dict[GangId, dict[str, GangState]] = {}
+        """The states of the conditions that were asked for, by uid: pods may not say them yet."""
         self._last: dict[tuple[GangId, str], tuple[EventContent, float]] = {}
         """The Events of the last minute by gang and reason, and when they were added."""
         self._later: dict[GangId, tuple[Regarding, EventContent]] = {}
         """New texts of the present state by gang, to be written once it is time."""
         writer.listen(EVENTS_MANAGER, self._settled)
-        writer.listen(CONDITION_MANAGER, lambda _: None)
+        writer.listen(CONDITION_MANAGER, self._condition_settled)
 
     def write(self, pod: GangPod, status: GangStatus, since_s: float, now_s: float) -> None:
         """Write the status of a gang; `pod` is the gang's first pod.
@@ -64,22 +79,20 @@ class StatusWriter:
                 self._pod_events.note_waiting(gang_id, content, now_s)
         if row.pod_condition is not PodCondition.WAITING:
             self._pod_events.forget(gang_id)
-        if row.pod_condition is PodCondition.WAITING and (pod.gated or pod.other_gates):
-            self._waited.add(gang_id)
-            self._writer.put(self._condition(pod, status, since_s))
-        elif row.pod_condition is PodCondition.ENDED and gang_id in self._waited:
-            self._waited.discard(gang_id)
-            self._writer.put(self._condition(pod, status, since_s))
-
-    def note_waiting(self, gang_id: GangId) -> None:
-        """Note that the gang waits and that its pod may have a condition from an earlier leader."""
-        self._waited.add(gang_id)
+        if row.pod_condition is PodCondition.WAITING:
+            if pod.gated or pod.other_gates:
+                self._put_condition(pod, status, since_s)
+        elif row.event:
+            for each in self._pods(gang_id):
+                runs = row.pod_condition is PodCondition.ENDED or each.node is not None
+                if runs and self._said(each) not in {None, status.state}:
+                    self._put_condition(each, status, since_s)
 
     def forget(self, gang_id: GangId) -> None:
         """Drop a gang that was deleted with its pods."""
         self._later.pop(gang_id, None)
         self._pod_events.forget(gang_id)
-        self._waited.discard(gang_id)
+        self._asked.pop(gang_id, None)
 
     def write_bypassed(self, pod: GangPod, now_s: float) -> None:
         """Write that a pod was created without a gate, or its PodGroup without groups."""
@@ -131,6 +144,24 @@ class StatusWriter:
 
     def _settled(self, settled: Settled) -> None:
         self._unwritten.discard(settled.write.target)
+
+    def _said(self, pod: GangPod) -> GangState | None:
+        """Return the state that a pod's condition says, or will say; None where it has none."""
+        read = pod.reported.state if pod.reported is not None else None
+        asked = self._asked.get(pod.gang_id, {})
+        if asked.get(pod.metadata.uid) is read:
+            asked.pop(pod.metadata.uid, None)
+        return asked.get(pod.metadata.uid, read)
+
+    def _put_condition(self, pod: GangPod, status: GangStatus, since_s: float) -> None:
+        self._asked.setdefault(pod.gang_id, {})[pod.metadata.uid] = status.state
+        self._writer.put(self._condition(pod, status, since_s))
+
+    def _condition_settled(self, settled: Settled) -> None:
+        """Forget what was refused: the pod still says what it said."""
+        if isinstance(settled.write, Patch) and settled.error is not None:
+            for states in self._asked.values():
+                states.pop(settled.write.uid, None)
 
     def _condition(self, pod: GangPod, status: GangStatus, since_s: float) -> Patch:
         condition = {

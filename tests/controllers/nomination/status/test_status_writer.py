@@ -6,8 +6,11 @@ from typing import Any
 
 from master.controllers.nomination.status.pod_events import AFTER_S, PodEvents
 from master.controllers.nomination.status.status_writer import SAME_STATE_S, StatusWriter
-from master.kube.writing.writes import Apply
-from tests.controllers.nomination.objects import GANG, PAIR, gated_pod, parse, pod
+from master.kube.errors import KubeError
+from master.kube.gang_pod import GangPod
+from master.kube.writing.writer import Settled
+from master.kube.writing.writes import Apply, Patch
+from tests.controllers.nomination.objects import GANG, PAIR, WORDS, gated_pod, parse, pod
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
 from topo.publish.event_series import Reporter
@@ -21,17 +24,37 @@ class Written:
 
     events: list[tuple[str, str]] = field(default_factory=list)
     of_pods: list[tuple[str, str]] = field(default_factory=list)
+    conditions: list[tuple[str, str]] = field(default_factory=list)
+    pods: list[GangPod] = field(default_factory=lambda: [pod(0), pod(1)])
+    _listeners: dict[str, Callable[[Settled], None]] = field(default_factory=dict)
+    _last: Patch | None = None
 
     def __post_init__(self) -> None:
         reporter = Reporter("topo", "topo-0")
         pods = PodEvents(reporter, lambda _: [pod(0), pod(1)])
-        self.writer = StatusWriter(self, reporter, "x/Placed", pods)  # type: ignore[arg-type]
+        self.writer = StatusWriter(
+            self,  # type: ignore[arg-type]
+            reporter,
+            "x/Placed",
+            pods,
+            pods=lambda _: self.pods,
+        )
 
-    def listen(self, _manager: str, _listener: Callable[[Any], None]) -> None:
-        """Nothing is settled here."""
+    def listen(self, manager: str, listener: Callable[[Settled], None]) -> None:
+        self._listeners[manager] = listener
+
+    def refuse_last(self) -> None:
+        """The API server refuses the condition that was written last."""
+        assert self._last is not None
+        refused = KubeError("it is invalid", status=422)
+        self._listeners[self._last.manager](Settled(self._last, error=refused))
 
     def put(self, *writes: Any) -> None:
         for each in writes:
+            if isinstance(each, Patch):
+                self._last = each
+                (condition,) = each.fields["status"]["conditions"]
+                self.conditions.append((each.target.name, condition["reason"]))
             if isinstance(each, Apply) and each.fields["regarding"]["kind"] == "Pod":
                 self.of_pods.append((each.fields["regarding"]["name"], each.fields["note"]))
             elif isinstance(each, Apply):
@@ -103,3 +126,39 @@ def test_pods_of_a_gang_that_is_placed_within_seconds_have_no_event() -> None:
     made.report(GangState.PLACED, "it has its nodes", NOW_S + 1)
     made.writer.flush(NOW_S + 2 * AFTER_S)
     assert not made.of_pods
+
+
+def test_a_condition_ends_once_and_only_on_pods_that_have_one() -> None:
+    """Also where the pod does not say yet what was asked for a moment ago."""
+    made = Written()
+    made.report(GangState.NO_ROOM, "4 nodes are free", NOW_S)
+    made.report(GangState.PLACED, "it has its nodes", NOW_S + 1)
+    made.report(GangState.BOUND, "all of its pods run", NOW_S + 2)
+    made.report(GangState.BOUND, "all of its pods run", NOW_S + 3)
+    assert made.conditions == [
+        ("train-worker-0", "GangDoesNotFit"),
+        ("train-worker-0", "GangBound"),
+    ]
+
+
+def test_a_condition_that_was_refused_is_written_again() -> None:
+    made = Written()
+    made.report(GangState.NO_ROOM, "4 nodes are free", NOW_S)
+    made.report(GangState.BOUND, "all of its pods run", NOW_S + 1)
+    made.refuse_last()
+    made.pods = [
+        pod(
+            0,
+            status={
+                "conditions": [
+                    {
+                        "type": WORDS.condition,
+                        "reason": "GangDoesNotFit",
+                        "lastTransitionTime": "2026-01-02T03:04:05Z",
+                    }
+                ]
+            },
+        )
+    ]
+    made.report(GangState.BOUND, "all of its pods run", NOW_S + 2)
+    assert [reason for _, reason in made.conditions] == ["GangDoesNotFit", "GangBound", "GangBound"]
