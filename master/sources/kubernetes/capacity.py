@@ -185,6 +185,11 @@ class ClusterCapacity:
     # What is marked is made what the reflectors hold.
 
     def _follow_nodes(self, keys: Collection[Key]) -> None:
+        """Make nodes what the reflector holds; while it holds none, they stay until the next event,
+        which has all of them read again.
+        """
+        if self._lost_all:
+            return
         news = _changed_objects(keys, self._nodes.objects, self._known_nodes)
         there = {key: self._read_node(found) for key, found in news.items() if found is not None}
         if news:
