@@ -98,6 +98,16 @@ class Metadata(ObjectIdentity):
 
 
 @slim
+class VersionedMetadata(Metadata):
+    """The metadata of an object of which another version is another reading, whatever differs.
+
+    So is a copy made of such an object never of an older version than the object that is known.
+    """
+
+    resource_version: str = ""
+
+
+@slim
 class NodeTaint:
     """A taint: it keeps pods without a toleration away."""
 

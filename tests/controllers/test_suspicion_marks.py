@@ -1,5 +1,6 @@
 """Taints and conditions of nodes, annotations of HyperNodes: what is held against nodes."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from master.cleanup.command import clean_up
 from master.controllers.suspicion.node_marks import QuarantineTaint
 from master.kube.objects import NODES, NodeObject, collection_path
 from master.kube.schedulers.hypernodes import HYPERNODES
+from tests.controllers import world as world_module
 from tests.controllers.test_cleanup import add_lease, cluster
 from tests.controllers.world import ClusterWorld, cluster_world, deliver
 from tests.publish.forests import VENDOR
@@ -105,6 +107,24 @@ async def test_a_taint_that_somebody_adds_meanwhile_is_not_lost():
         world.api.edit(NODES, N1, ("spec", "taints"), [NOT_READY])
         await deliver()
         assert of_node(world, N1)[0] == [{**NOT_READY, "value": ""}, OURS]
+
+
+@virtual_time
+@pytest.mark.parametrize("late_s", [0.1, 1.0, 5.0])
+async def test_a_taint_comes_soon_although_a_node_changes_that_nobody_is_told_of(
+    late_s: float, monkeypatch: pytest.MonkeyPatch
+):
+    """As by a heartbeat: its version is another one, and nothing that is read of it. The refusal of
+    the write comes before the watch shows that version.
+    """
+    monkeypatch.setattr(world_module, "WATCH_DELAY_S", late_s)
+    async with cluster_world(NAMES, VENDOR, switched_on=ON) as world:
+        await deliver(10)
+        world.suspected[N1] = QUARANTINED
+        world.publish(VENDOR)
+        world.api.touch(collection_path(NODES), N1)
+        await asyncio.sleep(3 * late_s)
+        assert of_node(world, N1)[0] == [OURS]
 
 
 @virtual_time

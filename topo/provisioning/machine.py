@@ -15,8 +15,9 @@ them; then the capacity is revoked.
 Why a write of a leader that is none any more does no harm. Each names the version of the object
 that it was decided on, and is refused on any other. A promise of a dead leader could still arrive
 where the next one knows no booking for it. So that one first has a new version of each such request
-(`_LOOKING`), and books nothing for anybody before (`has_begun`). A job that is held before its
-quota is promised nothing by being let go, so that none is waited for.
+(`_LOOKING`), and books nothing for anybody before (`has_begun`): for `FENCE_S`, after which no call
+of a dead leader can arrive. A job that is held before its quota is promised nothing by being let
+go, so that none is waited for.
 
 Why an error of one request is its own. A step that raises is undone for that request, which is set
 aside: nothing is decided about it until it, or what it asks for, changes. Its record is one frozen
@@ -64,6 +65,10 @@ from topo.provisioning.messages import (
 from topo.provisioning.record import read_nodes
 from topo.provisioning.terms import Awaited, NothingToBook, Terms
 
+FENCE_S = 90.0
+"""So long a new leader waits for new versions of requests that may yet be promised something. The
+API server ends each call within a minute, those of the leader before, too.
+"""
 SLACK_S = 120.0
 """So much longer than promised a booking lasts: its end is written first, and a write that fails is
 tried again."""
@@ -106,6 +111,8 @@ class Provisioning:
         self._touched: dict[RequestUid, None] = {}
         self._unfenced: dict[RequestUid, None] = {}
         """Requests that may yet be promised what an earlier leader had booked."""
+        self._fenced_s = 0.0
+        """The Unix time from which none of them may."""
 
     # Queries
 
@@ -129,7 +136,8 @@ class Provisioning:
     def next_s(self) -> float | None:
         """The Unix time at which something is due without an event; None for never. O(requests)."""
         due = (_due_s(each) for each in self._records.values() if each.error is None)
-        return min((each for each in due if isinstance(each, float)), default=None)
+        times = [each for each in due if isinstance(each, float)]
+        return min([*times, self._fenced_s] if self._unfenced else times, default=None)
 
     # Events
 
@@ -144,6 +152,9 @@ class Provisioning:
             out += self._HANDLERS[type(event)](self, event, now_s)
         if not self._leading:
             return ()
+        if now_s >= self._fenced_s:
+            for uid in tuple(self._unfenced):
+                self._fence(uid)
         for uid, record in self._records.items():
             due_s = _due_s(record) if record.error is None else None
             if isinstance(due_s, ObjectError) or (due_s is not None and due_s <= now_s):
@@ -182,8 +193,8 @@ class Provisioning:
         self._fence(event.uid)
         return (EndBooking(event.uid, event.hold),) if event.hold is not None else ()
 
-    def _took_over(self, _event: TermBegun, _now_s: float) -> Iterable[Instruction]:
-        self._leading = True
+    def _took_over(self, _event: TermBegun, now_s: float) -> Iterable[Instruction]:
+        self._leading, self._fenced_s = True, now_s + FENCE_S
         self._touched |= dict.fromkeys(self._records)
         for uid, record in self._records.items():
             waits = record.request.phase is Phase.ACCEPTED and record.seen.held is None

@@ -28,7 +28,7 @@ from master.kube.schedulers.provisioning import KnownRequest, KnownTemplate
 from master.kube.store import Grouped, Store, updates
 from master.kube.writing.write_queue import ECHO_S
 from master.kube.writing.writer import Settled, Writer
-from master.kube.writing.writes import Apply, WriteTarget
+from master.kube.writing.writes import Apply, Write, WriteTarget
 from master.object_errors import ObjectErrors, ObjectKind
 from topo.model.forest import Snapshot
 from topo.model.isolation import ObjectError, attempt, attempt_async
@@ -65,7 +65,7 @@ LOOK_S = 1.0
 SETTLING_POLL_S = 0.2
 REFUSED_S = ECHO_S + 1
 """A write that is refused, and not for its version, is tried again after so long: then the queue of
-writes takes it however often it was refused. One that it drops has no answer."""
+writes sends it at once, however often it was refused."""
 RETRY_S = 10.0
 """What was refused is tried again after so long also if no GPUs became free, but processors."""
 PATIENCE_S = 10.0
@@ -116,10 +116,10 @@ class ProvisioningController:
     _unobserved: dict[RequestUid, str] = field(default_factory=dict, init=False)
     """The names of requests that were never read without an error."""
     _consumers: Grouped[Key, None] = field(default_factory=Grouped, init=False)
-    _sent: dict[WriteTarget, tuple[ProvisioningRequest, Key]] = field(
+    _sent: dict[WriteTarget, tuple[Write, ProvisioningRequest, Key]] = field(
         default_factory=dict, init=False
     )
-    """The request that a write is for which has not ended."""
+    """The last write of each object that has not ended, and the request that it is for."""
     _searches: deque[Book] = field(default_factory=deque, init=False)
     """The requests that wait for a search, in the order in which the machine asked."""
     _began_s: float | None = field(default=None, init=False)
@@ -359,7 +359,7 @@ class ProvisioningController:
         if asked.phase in {Phase.FAILED, Phase.ACCEPTED} and asked.text:
             asked = replace(asked, text=await self._with_change(asked))
         for write in self.form.writes(asked):
-            self._sent[write.target] = request, self._uids[request.uid]
+            self._sent[write.target] = write, request, self._uids[request.uid]
             self.writer.put(write)
         if asked.phase is not Phase.ACCEPTED:
             self.metrics.count_phase(asked.phase)
@@ -405,11 +405,17 @@ class ProvisioningController:
             )
 
     def _settled(self, settled: Settled) -> None:
-        """Have a refused write decided again: on a newer version soon, else after a while."""
-        sent, error = self._sent.pop(settled.write.target, None), settled.error
-        if sent is None or error is None:
+        """Have a refused write decided again: on a newer version soon, else after a while.
+
+        The end of one that a newer write follows decides nothing: that one ends, too.
+        """
+        target, error = settled.write.target, settled.error
+        write, request, key = self._sent.get(target, (None, None, None))
+        if request is None or key is None or write != settled.write:
             return
-        request, key = sent
+        del self._sent[target]
+        if error is None:
+            return
         later_s = 0.0 if error.is_conflict or error.is_missing else REFUSED_S
         refused = StatusRefused(request.uid, request.version, self.server_now() + later_s)
         self._refused.append(refused)

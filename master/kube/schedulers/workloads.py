@@ -9,7 +9,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from master.kube.objects import BareObject, Metadata, ObjectCondition, OwnerReference, Resource
+from master.kube.objects import (
+    BareObject,
+    Metadata,
+    ObjectCondition,
+    OwnerReference,
+    Resource,
+    VersionedMetadata,
+)
 from master.kube.schedulers.provisioning import TemplateBody
 from master.kube.schema.slim import slim
 from topo.gangs.annotation_keys import HELD_KINDS
@@ -91,9 +98,12 @@ class WorkloadSpec:
 
 @slim
 class WorkloadObject:
-    """A Workload: what Kueue gives quota for a job, its owner."""
+    """A Workload: what Kueue gives quota for a job, its owner.
 
-    metadata: Metadata
+    Its version counts: a check is answered in the version that was read, from a copy.
+    """
+
+    metadata: VersionedMetadata
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
 

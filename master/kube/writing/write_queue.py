@@ -3,17 +3,19 @@
 Result: `begin` returns the next write; managers take turns. Nothing here waits or does I/O.
 
 How: a write is identified by its object and its manager. It is waiting, in flight, or *settled*: it
-was done or dropped, and the watch has not shown its effect yet. A newer write replaces a waiting
-one. A write equal to the one in flight or settled is not queued again, because its caller read the
+was done or refused, and the watch has not shown its effect yet. A newer write replaces a waiting
+one. A write equal to the one in flight or done is not queued again, because its caller read the
 object in its state before that write.
 
 Why that is right: the watch shows an object some time after the write, so a controller that
 compares in between would write twice. `observe` records what the watch showed. A settled write is
 forgotten when the watch shows the version that the write made or a later one, when the object is
 deleted, or when `ECHO_S` has passed: after that, a request for the same write is a new need.
-Versions are compared as numbers (KEP-5504); if they are not numbers, any event counts. A refused
-write may be requested again sooner: after one second, then two, four, … up to `ECHO_S` for each
-repeated refusal.
+Versions are compared as numbers (KEP-5504); if they are not numbers, any event counts.
+
+Every write that is requested ends, so that whoever waits for that waits for no end. One that was
+refused and is requested again begins once the watch has shown a change, or after one second, then
+two, four, … up to `ECHO_S` for each repeated refusal.
 
 Another client that reverts each write does not cause endless writes: a write that was done
 `FREE_REPEATS` times in a row waits for a second, then two, four, … up to `REPEAT_CEILING_S`.
@@ -72,7 +74,13 @@ class _Entry:
     ticket: int = 0
     """The number of its place among those that wait for their time; 0 for none."""
     is_repeat: bool = False
-    """Whether it waits because the same write was done so often."""
+    """Whether it waits because the same write was done so often, or was refused."""
+    is_refused: bool = False
+    """Whether it waits because the same write was refused."""
+
+    def hasten(self) -> None:
+        """Have it wait for no time; it is to be scheduled again."""
+        self.ticket, self.is_listed, self.is_repeat, self.is_refused = 0, False, False, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +140,12 @@ class WriteQueue:
             entry = entries.setdefault(write.target, _Entry())
             entry.is_withdrawn = False
             # The caller compared with the object as it was before this very write took effect.
-            if write == (entry.active or entry.settled):
+            if write == (entry.active or (entry.settled if entry.version != _ANY else None)):
                 entry.waiting = None
                 continue
             # Another content is no repetition: it need not wait for the time of the one before.
             if entry.is_repeat and entry.waiting != write:
-                entry.ticket, entry.is_listed, entry.is_repeat = 0, False, False
+                entry.hasten()
             entry.waiting = write
             if entry.active is None:
                 self._schedule(write.manager, write.target, entry)
@@ -157,7 +165,7 @@ class WriteQueue:
             entry = self._entries.get(manager, {}).get(target)
             # A heap cannot delete: an entry that was rescheduled has a newer ticket.
             if entry is not None and entry.ticket == ticket:
-                entry.ticket, entry.is_repeat = 0, False
+                entry.ticket, entry.is_repeat, entry.is_refused = 0, False, False
                 self._enqueue(manager, target)
         while self._turns:
             manager = self._turns.popleft()
@@ -217,6 +225,9 @@ class WriteQueue:
             entry.shown = version
             if entry.active is not None:
                 entry.seen = max(version, entry.seen or _ANY)
+            if entry.is_refused:  # it may be taken now
+                entry.hasten()
+                self._schedule(manager, target, entry)
             if entry.settled is not None and version >= entry.version:
                 entry.settled = None
                 self._drop_if_idle(manager, target, entry)
@@ -228,10 +239,15 @@ class WriteQueue:
                 self.observe(target, versions.get((target.namespace, target.name), GONE))
 
     def is_busy(self, manager: str, now_s: float) -> bool:
-        """Return whether the manager has a write that is waiting, in flight or not seen yet."""
+        """Return whether the manager has a write that is waiting, in flight or not seen yet.
+
+        One that waits because it was refused keeps no others back.
+        """
         self._expire(now_s)
         return any(
-            entry.waiting or entry.active or (entry.settled and entry.version != _ANY)
+            (entry.waiting and not entry.is_refused)
+            or entry.active
+            or (entry.settled and entry.version != _ANY)
             for entry in self._entries.get(manager, {}).values()
         )
 
@@ -274,12 +290,18 @@ class WriteQueue:
         return False
 
     def _schedule(self, manager: str, target: WriteTarget, entry: _Entry) -> None:
-        entry.settled = None
+        was_refused, entry.settled = (
+            entry.settled is not None and entry.settled == entry.waiting,
+            None,
+        )
         if entry.is_listed:
             return
         entry.is_listed = True
-        done = self._done.get((manager, target))
-        if done is not None and done.write == entry.waiting and done.again_at_s > -inf:
+        refused, done = self._refused.get((manager, target)), self._done.get((manager, target))
+        if was_refused and refused is not None:
+            entry.is_repeat = entry.is_refused = True
+            self._postpone(manager, target, refused.refused_until_s)
+        elif done is not None and done.write == entry.waiting and done.again_at_s > -inf:
             entry.is_repeat = True
             self._postpone(manager, target, done.again_at_s)
         else:

@@ -89,9 +89,14 @@ class Writer:
         gauge.set_function(lambda: sum(1 for _ in self._queue.unfinished(manager)))
 
     def put(self, *writes: Write) -> None:
-        """Request writes. A write that is in flight, or done and not seen yet, is not repeated."""
+        """Request writes. A write that is in flight, or done and not seen yet, is not repeated.
+
+        The listener of the manager hears of the end of each other one, also where too many wait.
+        """
         for refused in self._queue.put(writes, self.clock()):
-            self._count(refused.manager, "full")
+            error = KubeError("too many writes wait", status=HTTPStatus.TOO_MANY_REQUESTS)
+            ended = partial(self._settled, Settled(refused, error=error), "full")
+            asyncio.get_running_loop().call_soon(ended)  # who asks has not noted it yet
         self._woken.set()
 
     def withdraw(self, target: WriteTarget, manager: str) -> None:

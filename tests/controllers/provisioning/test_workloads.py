@@ -24,6 +24,7 @@ from tests.controllers.provisioning.test_requests import is_open, node_of
 from topo.gangs.annotation_keys import ADMISSION_GATED_BY, KUEUE_WORKLOAD
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import SWITCHBOX
+from topo.provisioning.machine import FENCE_S
 from topo.provisioning.messages import Book, Held, NoRoom
 from topo.provisioning.workloads import WAITING_S
 
@@ -270,3 +271,63 @@ async def test_a_job_is_let_go_however_often_that_was_refused():
         await asyncio.sleep(500)
         assert not refusals
         assert cluster.gates("one") == ""
+
+
+async def test_a_check_is_answered_however_often_its_workload_changes_that_nobody_is_told_of():
+    """As where Kueue or a person sets `spec.priority`: only the version is another one."""
+    cluster = KueueCluster()
+    async with cluster.master() as master:
+        cluster.queue("train", 2)
+        await asyncio.sleep(1)
+        cluster.give_quota("train", "topo")
+        for _ in range(300):
+            await asyncio.sleep(0.007)
+            cluster.api.touch(WORKLOADS_AT, "job-train")
+        await asyncio.sleep(5)
+        assert cluster.check("train")["state"] == "Ready"
+        assert len(master.booked) == 2
+
+
+@pytest.mark.parametrize("lag_s", [0.0, 0.05, 0.3])
+async def test_a_new_leader_begins_although_workloads_change_while_it_looks(lag_s: float):
+    """Their versions are others than it listed, and nothing of them that is read."""
+    cluster = KueueCluster()
+    async with cluster.master():
+        for pair in FLIES:
+            cluster.take(min(pair))
+        cluster.queue("train", 2)
+        await asyncio.sleep(1)
+        cluster.give_quota("train", "topo")
+        await asyncio.sleep(5)
+        assert cluster.check("train")["message"].startswith("waiting for whole groups")
+    async with cluster.master() as second:
+        await asyncio.sleep(lag_s)
+        for _ in range(5):
+            cluster.api.touch(WORKLOADS_AT, "job-train")
+            await asyncio.sleep(0.11)
+        await asyncio.sleep(5)
+        assert second.controller.is_restored
+
+
+async def test_a_new_leader_waits_a_while_for_a_workload_that_cannot_be_written_and_begins():
+    """A webhook of the workload's namespace is broken, and answers each write with an error."""
+    cluster = KueueCluster()
+    async with cluster.master():
+        for pair in FLIES:
+            cluster.take(min(pair))
+        cluster.queue("train", 2)
+        await asyncio.sleep(1)
+        cluster.give_quota("train", "topo")
+        await asyncio.sleep(5)
+    broken = KubeError("failed calling webhook", status=500)
+    cluster.api.refusals[f"{WORKLOADS_AT}/job-train"] = [broken] * 1000
+    async with cluster.master() as second:
+        began: list[bool] = []
+        for wait_s in (FENCE_S - 5, 10):
+            await asyncio.sleep(wait_s)
+            began.append(second.controller.is_restored)
+        assert began == [False, True]
+        cluster.api.remove(PODS, f"taker-{min(FLIES[2])}", "others")
+        cluster.api.refusals.clear()
+        await asyncio.sleep(60)
+        assert cluster.check("train")["state"] == "Ready"

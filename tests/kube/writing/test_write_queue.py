@@ -197,13 +197,57 @@ def test_what_is_refused_each_time_is_asked_again_ever_more_seldom():
         assert begun(of, now_s) == [apply("a", "1")]
         of.give_up(apply("a", "1"), now_s)
         waits.append(-now_s)
-        while of.next_at_s is None:
+        while of.next_at_s is None or of.next_at_s > now_s:
             now_s += 1.0
             of.put([apply("a", "1")], now_s)
         waits[-1] += now_s
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     of.put([apply("a", "2")], now_s)
     assert begun(of, now_s) == [apply("a", "2")], "another value is another write"
+
+
+def test_what_was_refused_and_is_asked_again_begins_without_being_asked_once_more():
+    """Whoever asked waits for its end; also where nothing of the object is ever shown."""
+    of, waits = queue(apply("a", "1")), list[float]()
+    now_s = 0.0
+    for _ in range(4):
+        assert begun(of, now_s) == [apply("a", "1")]
+        of.give_up(apply("a", "1"), now_s)
+        of.put([apply("a", "1")], now_s)
+        of.put([apply("a", "1")], now_s)
+        assert begun(of, now_s) == []
+        assert not of.is_busy(LABELS, now_s), "others need not wait for it"
+        assert [*of.waiting(LABELS)] == [WriteTarget(NODES, "a")]
+        assert of.next_at_s is not None
+        waits.append(of.next_at_s - now_s)
+        now_s = of.next_at_s
+    assert waits == [1, 2, 4, 8]
+
+
+def test_what_was_refused_and_is_asked_again_begins_with_the_next_news_or_another_value():
+    for news in (True, False):
+        of = queue(apply("a", "1"))
+        begun(of)
+        of.give_up(apply("a", "1"), 0.0)
+        of.put([apply("a", "1")], 0.0)
+        if news:
+            of.observe(WriteTarget(NODES, "a"), 8)
+            assert begun(of) == [apply("a", "1")]
+        else:
+            of.put([apply("a", "2")], 0.0)
+            assert begun(of) == [apply("a", "2")]
+        assert begun(of, 100.0) == []
+
+
+def test_what_was_refused_and_is_withdrawn_does_not_begin():
+    of = queue(apply("a", "1"))
+    begun(of)
+    of.give_up(apply("a", "1"), 0.0)
+    of.put([apply("a", "1")], 0.0)
+    of.withdraw(WriteTarget(NODES, "a"), LABELS)
+    assert begun(of, 100.0) == []
+    of.put([apply("a", "1")], 100.0)
+    assert begun(of, 100.0) == [apply("a", "1")]
 
 
 def test_what_failed_is_tried_again_at_its_time_and_the_newest_of_it():

@@ -15,6 +15,7 @@ from master.kube.errors import KubeError
 from master.kube.objects import EVENTS, NODES, PODS, collection_path
 from master.kube.rate import RequestRate
 from master.kube.schedulers.hypernodes import HYPERNODES
+from master.kube.writing import write_queue
 from master.kube.writing.writer import CONCURRENCY, Settled, Writer, WriterMetrics
 from master.kube.writing.writes import Apply, Create, Delete, Patch, WriteTarget, call_of
 from tests.kube.api_model import ApiModel
@@ -192,6 +193,28 @@ async def test_what_is_refused_is_given_up_told_and_counted_and_holds_nobody_up(
     assert [end.error.status if end.error else None for end in ends] == [status, None]
     (told,) = logs
     assert (told["status"], told["why"]) == (status, "it is not a label")
+
+
+async def test_whoever_asks_for_a_write_hears_of_its_end_each_time(monkeypatch):
+    """It asks again at each answer, as long as it is refused; and for one more than may wait."""
+    monkeypatch.setattr(write_queue, "MAX_WAITING", 1)
+    api = nodes("a", "b")
+    refusal = KubeError("no", status=403)
+    api.refusals[collection_path(NODES)] = [refusal] * 5
+    ended: list[Settled] = []
+    async with writing(api) as writer:
+
+        def again(done: Settled) -> None:
+            ended.append(done)
+            if done.error is refusal:
+                writer.put(apply(api, "a", "x"))
+
+        writer.listen(LABELS, again)
+        writer.put(apply(api, "a", "x"), apply(api, "b", "x"))
+        await rest()
+        assert [done.error.status if done.error else 0 for done in ended] == [429, *[403] * 5, 0]
+        assert api.labels()["a"] == {FLY: "x"}
+        assert writer.counted()["full"] == 1
 
 
 async def test_a_thousand_refusals_of_one_kind_are_one_line_a_minute():
