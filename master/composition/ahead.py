@@ -8,12 +8,13 @@ from master.cluster import Cluster
 from master.composition.core import Core
 from master.kube.schedulers.gpu_quotas import gpu_quota
 from master.kube.schedulers.workloads import reserved_gpus
+from topo.gangs.annotation_keys import AnnotationKeys
 from topo.placement.booking.ahead import AheadLimit
 
 
 def build_ahead(core: Core, cluster: Cluster | None) -> AheadBudget:
     """Return the budget; those who book for pods that are not there ask it."""
-    state = core.placements.state
+    state, keys = core.placements.state, AnnotationKeys(core.settings.domain)
     budget = AheadBudget(state, core.settings.ahead_share)
     core.registry.register(AheadCollector(budget))
     if cluster is None:
@@ -24,7 +25,8 @@ def build_ahead(core: Core, cluster: Cluster | None) -> AheadBudget:
 
     def queued(namespace: str, name: str) -> int:
         found = cluster.workloads.objects.get((namespace, name))
-        return reserved_gpus(found, state.policy.gpu_resources) if found is not None else 0
+        resources = state.policy.gpu_resources
+        return reserved_gpus(found, resources, keys) if found is not None else 0
 
     budget.quota, budget.queued = quota, queued
     return budget

@@ -8,7 +8,7 @@ Source: `PodRequests` (k8s.io/component-helpers, resource/helpers.go); KEP-753, 
 calculation for scheduling and pod admission".
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from topo.model.quantity import MOST, devices, thousandths, whole
@@ -74,6 +74,16 @@ def requested(spec: PodRequests, wanted: Collection[str]) -> dict[str, int]:
     """
     named = _named(spec)
     return {name: min(_requested(spec, name, devices), MOST) for name in wanted if name in named}
+
+
+def whole_gpus(amounts: Mapping[str, int], resources: Iterable[str]) -> tuple[str, int]:
+    """Return the first of these resources of which a pod takes any, and how many of that.
+
+    An empty name and 0 for a pod that takes none. `resources` are those of whole GPUs: a pod has
+    one kind of them.
+    """
+    found = next((name for name in resources if amounts.get(name)), "")
+    return found, amounts.get(found, 0)
 
 
 def others_requested(

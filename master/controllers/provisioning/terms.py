@@ -9,10 +9,11 @@ from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import NodeWants, node_wants
 from master.kube.objects import NodeObject
 from master.kube.schedulers.provisioning import KnownTemplate
+from master.kube.schedulers.template_gpus import TemplateGpus, template_gpus
 from master.kube.store import Store
 from topo.gangs.annotation_keys import AnnotationKeys
 from topo.model.errors import Refusal
-from topo.model.pod_requests import most_of, others_requested, requested
+from topo.model.pod_requests import most_of, others_requested
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility
 from topo.provisioning.course import ProvisioningRequest
@@ -46,11 +47,13 @@ class TermsReader:
         `eligible`: which nodes pods may use, added to; for several requests of one moment.
         """
         found: list[tuple[KnownTemplate, TemplatePods]] = []
+        resources: list[str] = []
         for name, pods in request.pod_sets:
             template = self.templates.objects.get((request.namespace, name))
             if template is None:
                 return Awaited(f"its PodTemplate {name} is not there")
-            gpus = sum(requested(template.spec, self.policy.gpu_resources).values())
+            resource, gpus, _ = self.gpus_of(template)
+            resources.append(resource)
             found.append((template, TemplatePods(name, pods, gpus, template.annotations)))
         asked = read_request(dict(request.parameters), [each for _, each in found], self.keys)
         if isinstance(asked, Refusal):
@@ -60,9 +63,11 @@ class TermsReader:
         found_nodes = with_eligibility(asked, wants, self.nodes, "", known=eligible)
         cards = (*self.policy.gpu_resources, *self.policy.shared_resources)
         takes = (others_requested(template.spec, cards) for template, _ in using)
-        amounts = [requested(template.spec, self.policy.gpu_resources) for template, _ in using]
-        resource = next((name for each in amounts for name, gpus in each.items() if gpus), "")
-        return Terms(found_nodes, most_of(takes), resource)
+        return Terms(found_nodes, most_of(takes), next(filter(None, resources), ""))
+
+    def gpus_of(self, found: KnownTemplate) -> TemplateGpus:
+        """Return the whole GPUs of each pod of a template; O(containers)."""
+        return template_gpus(found.spec, found.annotations, self.policy.gpu_resources, self.keys)
 
     def _wants(self, using: Iterable[tuple[KnownTemplate, TemplatePods]]) -> Iterator[NodeWants]:
         """Yield what each pod requires of its node, by rank."""

@@ -193,21 +193,33 @@ class WorkloadTerms:
     def read(
         self, request: ProvisioningRequest, eligible: dict[NodeWants, Eligibility] | None = None
     ) -> Terms | Refusal | Awaited | NothingToBook:
-        """Return what a workload asks for; O(its templates), with an affinity O(nodes)."""
+        """Return what a workload asks for; O(its templates), with an affinity O(nodes).
+
+        Nothing is booked for what cannot be judged: a refusal is final, and ends the job.
+        """
         found = self.stores.find(request)
         if found is None or request.is_let_go:
             return NothingToBook("it is let go")
-        admission = found.status.admission
+        why = next(self._whys(found), "")
+        return NothingToBook(why) if why else self.reader.read(request, eligible)
+
+    def _whys(self, found: WorkloadObject) -> Iterator[str]:
+        """Yield why nothing is booked for a workload."""
+        admission, keys = found.status.admission, self.reader.keys
         assigned = admission.pod_set_assignments if admission is not None else ()
         if any(each.topology_assignment for each in assigned):
-            return NothingToBook("Kueue has chosen its nodes")
-        keys = self.reader.keys
-        stated = {key for each in found.spec.pod_sets for key in each.template.metadata.annotations}
+            yield "Kueue has chosen its nodes"
+        templates = [template_of(found.metadata, each.template) for each in found.spec.pod_sets]
+        stated = {key for each in templates for key in each.annotations}
         if keys.size not in stated:
-            return NothingToBook(f"none of its pods has {keys.size}")
+            yield f"none of its pods has {keys.size}"
         if keys.own_domains in stated:
-            return NothingToBook("its parts get domains of their own once it has pods")
-        return self.reader.read(request, eligible)
+            yield "its parts get domains of their own once it has pods"
+        gpus = [self.reader.gpus_of(each) for each in templates]
+        if any(each.is_unknown for each in gpus):
+            yield "how many GPUs its pods have by claims of devices is not known"
+        if not any(each.gpus for each in gpus):
+            yield "none of its pods takes whole GPUs"
 
 
 def _template_name(found: WorkloadObject, pod_set: WorkloadPodSet) -> str:

@@ -18,9 +18,9 @@ from master.kube.objects import (
     VersionedMetadata,
 )
 from master.kube.schedulers.provisioning import TemplateBody
+from master.kube.schedulers.template_gpus import template_gpus
 from master.kube.schema.slim import slim
-from topo.gangs.annotation_keys import HELD_KINDS
-from topo.model.pod_requests import requested
+from topo.gangs.annotation_keys import HELD_KINDS, AnnotationKeys
 from topo.publish.topologies import kueue
 
 
@@ -120,13 +120,16 @@ class WorkloadObject:
         return next((each for each in HELD if (each.api_version, each.kind) == kind), None)
 
 
-def reserved_gpus(found: WorkloadObject, resources: Sequence[str]) -> int:
+def reserved_gpus(found: WorkloadObject, resources: Sequence[str], keys: AnnotationKeys) -> int:
     """Return the whole GPUs that a queue reserved for a workload; 0 while it waits. O(pod sets)."""
     true = {each.type for each in found.status.conditions if each.status == "True"}
     if "QuotaReserved" not in true or not true.isdisjoint({"Finished", "Evicted"}):
         return 0
     return sum(
-        each.count * sum(requested(each.template.spec, resources).values())
+        each.count
+        * template_gpus(
+            each.template.spec, each.template.metadata.annotations, resources, keys
+        ).gpus
         for each in found.spec.pod_sets
     )
 

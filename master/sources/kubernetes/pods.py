@@ -43,7 +43,13 @@ from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.conditions.gang_states import STATE_OF_EVENT
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.model.pod_requests import Amounts, others_requested, requested, unreadable
+from topo.model.pod_requests import (
+    Amounts,
+    others_requested,
+    requested,
+    unreadable,
+    whole_gpus,
+)
 from topo.model.quantity import MOST, devices
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
 from topo.placement.booking.holds import HoldId
@@ -136,12 +142,12 @@ class PodParser:
         """Return the fields of `ClusterPod` that say what the pod takes of its node."""
         metadata, spec = found.metadata, found.spec
         amounts = self._with_devices(requested(spec, self._cards), metadata.annotations)
-        whole = next((name for name in self._policy.gpu_resources if amounts.get(name)), "")
+        whole, gpus = whole_gpus(amounts, self._policy.gpu_resources)
         shares = self._shares(found, amounts)
         apart = places_apart(metadata.namespace, metadata.labels, spec.affinity)
         return {
             "resource": whole,
-            "gpus": amounts.get(whole, 0) + claimed,
+            "gpus": gpus + claimed,
             "shared": _same(self._shared(amounts)),
             "shares": NO_SHARES if isinstance(shares, Refusal) else shares,
             "booking": self._booking(found, amounts, note, claimed=claimed, is_held=is_held),

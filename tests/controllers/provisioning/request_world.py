@@ -217,7 +217,7 @@ def _build_for_kueue(
     followed: list[Any] = [ModelStore(api, each, delay_s=0.02) for each in of_kueue]
     workloads, checks, flavors = followed
     following.ahead.queued = lambda namespace, name: (
-        reserved_gpus(workloads.objects[namespace, name], Policy().gpu_resources)
+        reserved_gpus(workloads.objects[namespace, name], Policy().gpu_resources, WORDS)
         if (namespace, name) in workloads.objects
         else 0
     )

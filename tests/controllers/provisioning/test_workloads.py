@@ -331,3 +331,61 @@ async def test_a_new_leader_waits_a_while_for_a_workload_that_cannot_be_written_
         cluster.api.refusals.clear()
         await asyncio.sleep(60)
         assert cluster.check("train")["state"] == "Ready"
+
+
+def with_pods(cluster: KueueCluster, name: str, **spec: Any) -> None:
+    """Other pods than those that the template of a workload has so far."""
+    (pod_set,) = cluster.api.objects[WORKLOADS_AT, f"job-{name}"].document["spec"]["podSets"]
+    pod_set["template"]["spec"] = spec
+    cluster.api.touch(WORKLOADS_AT, f"job-{name}")
+
+
+CLAIMING = {
+    "containers": [{"name": "main"}],
+    "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "eight"}],
+}
+
+
+@pytest.mark.parametrize("ahead_share", [1.0, 0.01])
+async def test_gpus_that_pods_claim_are_booked_like_those_that_they_request(ahead_share: float):
+    """Their number is stamped on the template; the queue's quota is for them, too."""
+    cluster = KueueCluster()
+    async with cluster.master(ahead_share=ahead_share) as master:
+        cluster.queue("train", 2, **{WORDS.claimed_gpus: "8"})
+        with_pods(cluster, "train", **CLAIMING)
+        await asyncio.sleep(1)
+        cluster.give_quota("train", "topo")
+        await asyncio.sleep(3)
+        assert cluster.check("train")["state"] == "Ready"
+        assert master.booked.keys() in FLIES
+        assert set(master.booked.values()) == {8}
+
+
+async def test_a_held_job_whose_gpus_are_claimed_is_let_go_with_its_groups():
+    cluster = KueueCluster()
+    async with cluster.master() as master:
+        cluster.queue("train", 2, WORDS.whole_groups, **{WORDS.claimed_gpus: "8"})
+        with_pods(cluster, "train", **CLAIMING)
+        await asyncio.sleep(3)
+        assert cluster.gates("train") == ""
+        assert master.booked.keys() in FLIES
+
+
+@pytest.mark.parametrize("gates", ["", WORDS.whole_groups])
+@pytest.mark.parametrize("of", ["unknown claims", "shared cards", "no GPUs"])
+async def test_a_workload_of_which_nothing_can_be_booked_starts_and_is_never_rejected(
+    of: str, gates: str
+):
+    limits = {"metax-tech.com/sgpu": "4"} if of == "shared cards" else {}
+    spec = {"containers": [{"name": "main", "resources": {"limits": limits}}]}
+    cluster = KueueCluster()
+    async with cluster.master() as master:
+        cluster.queue("train", 2, gates)
+        with_pods(cluster, "train", **(CLAIMING if of == "unknown claims" else spec))
+        await asyncio.sleep(3)
+        assert not gates or cluster.gates("train") == ""
+        cluster.give_quota("train", "topo")
+        if not gates:
+            await asyncio.sleep(3)
+            assert cluster.check("train")["state"] == "Ready"
+        assert not master.booked

@@ -6,7 +6,14 @@ from typing import Any
 
 from topo.gangs.json_patch import Operation, Path, mapping, scalar_text, sequence, text
 from topo.model.errors import Refusal
-from topo.model.pod_requests import Container, PodRequests, Resources, requested, unreadable
+from topo.model.pod_requests import (
+    Container,
+    PodRequests,
+    Resources,
+    requested,
+    unreadable,
+    whole_gpus,
+)
 
 MAX_CONTAINERS = 2000
 """Containers of all templates of an object. A review is judged while others wait: so many take some
@@ -158,7 +165,8 @@ def pod_gpus(
     for asked in unreadable(pod, resources):
         fix = "give a whole number, such as 8"
         return Refusal(f"{asked} is not a number of GPUs", field_path((*path, "containers")), fix)
-    return sum(requested(pod, resources).values())
+    _, gpus = whole_gpus(requested(pod, resources), resources)
+    return gpus
 
 
 def _containers(value: object) -> tuple[Container, ...]:
