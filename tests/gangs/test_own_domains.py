@@ -13,12 +13,13 @@ from tests.gangs.leader import Leader
 from tests.gangs.test_evicting import asked
 from tests.gangs.world import Cluster
 from tests.support.capacity import capacity_of, host, take
+from topo.gangs.decisions.check import lost_nodes
 from topo.gangs.decisions.matching import matched
 from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.gang import Binding, GangId
-from topo.gangs.machine.instructions import Occupied
+from topo.gangs.machine.instructions import Check, Occupied
 from topo.model.cluster import ClusterNode
 from topo.model.ids import SWITCHBOX, NodeName
 from topo.placement.capacity.capacity import Capacity
@@ -299,3 +300,50 @@ def test_parts_with_tied_leaders_have_places_exactly_where_there_are_some(
         for way in chosen
     )
     assert isinstance(found, Placed) == exists
+
+
+def lost(capacity: Capacity, wish: Request, nodes: Sequence[str], **more: object) -> set[str]:
+    """The nodes that a check of these places names; `bound`: the ranks that run."""
+    ran = more.pop("bound", ())
+    pods = asked(wish.pods, 16, request=wish).wanted
+    seats = [(pod, NodeName(node)) for pod, node in zip(pods, nodes, strict=True)]
+    known = {"id": GangId("a"), "ask": 1, "request": wish, "holds": ()}
+    check = Check(
+        waiting=tuple(seat for seat in seats if seat[0].rank not in ran),  # type: ignore[operator]
+        bound=tuple((pod.rank, node) for pod, node in seats if pod.rank in ran),  # type: ignore[operator]
+        **(known | more),  # type: ignore[arg-type]
+    )
+    return {node for node, _ in lost_nodes(capacity, check, ())}
+
+
+def test_a_plan_is_lost_where_its_parts_have_no_domain_of_their_own_any_more() -> None:
+    """The labels of nodes, or where others are, may have changed since it was made."""
+    capacity, wish = racks(1, 1), job(2, 2)
+    first, second = ["n0-0-1", "n0-0-2"], ["n1-1-1", "n1-1-2"]
+    plan = [*first, *second]
+    assert lost(capacity, wish, plan) == set()
+    for label in ("", "rack"):
+        busy = (Occupied(NodeName("n1-1-1"), label),)
+        assert lost(capacity, wish, plan, occupied=busy) == {*second}
+    assert lost(capacity, job(2, free=2), plan, occupied=(Occupied(NodeName("n1-1-1")),)) == set()
+    for name, labels, gone in (
+        ("n1-1-2", "r7", {"n1-1-2"}),
+        ("n1-1-1", "r7", {"n1-1-2"}),
+        ("n1-1-2", "r0", {"n1-1-2"}),
+    ):
+        moved = racks(1, 1)
+        known = moved.host(NodeName(name))
+        assert known is not None
+        moved.upsert(replace(known, labels=(("rack", labels),)))
+        assert lost(moved, wish, plan) == gone, "the first one decides"
+    both = racks(2)
+    shared = ["n0-0-1", "n0-0-2", "n0-1-1", "n0-1-2"]
+    assert lost(both, wish, shared) == {*shared[2:]}, "the first part has the rack"
+    assert lost(both, wish, shared, bound={2, 3}) == {*shared[:2]}, "who runs has it"
+
+
+def test_pods_of_a_part_that_runs_go_beside_them_alone() -> None:
+    capacity, wish = racks(2, 2), job(2, 2)
+    plan = ["n0-0-1", "n0-0-2", "n1-2-1", "n0-1-1"]
+    assert lost(capacity, wish, plan, bound={0, 1, 2}) == {"n0-1-1"}
+    assert lost(capacity, wish, [*plan[:3], "n1-2-2"], bound={0, 1, 2}) == set()

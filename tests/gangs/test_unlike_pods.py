@@ -259,3 +259,26 @@ def test_of_random_ties_a_group_is_placed_exactly_where_a_domain_has_all_of_its_
     if isinstance(found, Placed):
         assert all(node in each for node, each in zip(found.nodes, able, strict=True))
         assert len({*found.nodes}) == 3
+
+
+@pytest.mark.parametrize("stated", [None, "A"])
+@pytest.mark.parametrize("ran", [0, 2])
+def test_a_planned_node_that_got_gpus_of_another_type_is_lost(ran: int, stated: str | None) -> None:
+    """A job never mixes types; those of the pods that run decide, where there are any."""
+    capacity = racks(2)
+    pods = asked(4).wanted
+    seats = [(pod, NodeName(f"a-{pod.rank // 2}-{pod.rank % 2 + 1}")) for pod in pods]
+    wish = Request(pods=4, gpus_per_pod=8, group_size=16, eligible=Eligibility(gpu_type=stated))
+    check = Check(
+        id=GangId("g"),
+        ask=1,
+        request=wish,
+        waiting=tuple(seats[ran:]),
+        bound=tuple((pod.rank, node) for pod, node in seats[:ran]),
+        holds=(),
+    )
+    assert lost_nodes(capacity, check, ()) == ()
+    known = capacity.host(NodeName("a-1-2"))
+    assert known is not None
+    capacity.upsert(replace(known, gpu_type="B"))
+    assert {node for node, _ in lost_nodes(capacity, check, ())} == {"a-1-2"}

@@ -264,6 +264,9 @@ class PlacementAnswers:
         `blocked`: why the queue cannot take the gang. GPUs of `evictable` pods count as free.
         """
         capacity = self._state.capacity
+        if asked.request.kins:
+            there = self._occupied(asked.id, asked.request)
+            asked = replace(asked, occupied=tuple(there))
         own = self._state.bookings.pods(pod.uid for pod, _ in asked.waiting)
         owners = [*(pod.owner for pod in own), *asked.holds]
         owners += (pod.owner for pod in evictable)

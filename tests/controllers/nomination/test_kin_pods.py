@@ -17,7 +17,7 @@ from tests.controllers.nomination.objects import GPU, parse
 from tests.controllers.nomination.test_held_room import NAMES, answers
 from topo.gangs.machine.events import Planned, Refused
 from topo.gangs.machine.gang import Binding, Gang, GangId, Member, PodUid
-from topo.gangs.machine.instructions import Occupied, Place
+from topo.gangs.machine.instructions import Check, Occupied, Place
 from topo.gangs.stamp import Stamp
 from topo.model.ids import NodeName
 from topo.placement.job.request import Kin, OwnDomains, Request
@@ -229,3 +229,16 @@ async def test_a_gang_gets_the_rack_of_a_driver_only_once_that_has_ended() -> No
         assert all(map(is_open, pods))
         racks = [NAMES.index(NodeName(nominated(pod))) // 4 for pod in pods]
         assert racks == [0, 0, 1, 1]
+
+
+def test_a_plan_is_lost_once_a_pod_of_its_kin_is_in_its_domain() -> None:
+    """Between the plan and the gates a pod that no master opened may be bound there."""
+    made = in_racks()
+    asks = known(made, "a")
+    plan = made.place(asks, tuple)
+    assert isinstance(plan, Planned)
+    waiting = tuple(zip(asks.wanted, plan.nodes, strict=True))
+    check = Check(id=asks.id, ask=2, request=WISH, waiting=waiting, bound=(), holds=(plan.hold,))
+    assert made.check(check, "", ()).lost == ()
+    made.occupied = lambda *_: [Occupied(plan.nodes[0])]
+    assert {node for node, _ in made.check(check, "", ()).lost} == {*plan.nodes}

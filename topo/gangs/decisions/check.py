@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Protocol
 
+from topo.gangs.decisions.own_domains import misplaced_nodes
 from topo.gangs.decisions.placed import sum_gpus
 from topo.gangs.decisions.resource_shortage import name_of
 from topo.gangs.machine.instructions import Check
@@ -49,18 +50,30 @@ def lost_nodes(
     pods = Counter(node for _, node in check.waiting)
     short = room.shortages(pods) if room is not None else {}
     found: list[tuple[NodeName, str]] = []
-    allowed = cache(lambda rank, of_type: replace(request.eligible_of(rank), gpu_type=of_type))
+    misplaced, gpu_type = misplaced_nodes(capacity, check), _gpu_type(capacity, check)
+    allowed = cache(lambda rank: replace(request.eligible_of(rank), gpu_type=gpu_type))
     for node, gpus in sum_gpus(check.waiting, request.gpus_per_pod).items():
         host = capacity.host(node)
         why = shortage(capacity, node, gpus, given_back=mine[node])
         if why or host is None:
             found += [(node, why)] if why else []
-        elif not all(is_eligible(host, allowed(rank, host.gpu_type)) for rank in ranks[node]):
+        elif not all(is_eligible(host, allowed(rank)) for rank in ranks[node]):
             found.append((node, f"node {node} is not for this job"))
         elif node in short:
             what = f"{name_of(short[node])} for {counted(pods[node], 'pod')}"
             found.append((node, f"node {node} lacks {what}"))
+        elif node in misplaced:
+            found.append((node, misplaced[node]))
     return tuple(found)
+
+
+def _gpu_type(capacity: CapacityView, check: Check) -> str | None:
+    """Return the GPU type of the gang: the one stated, else that of most pods that run or wait."""
+    stated = check.request.eligible.gpu_type
+    nodes = [node for _, node in check.bound] or [node for _, node in check.waiting]
+    hosts = filter(None, map(capacity.host, nodes))
+    types = Counter(host.gpu_type for host in hosts)
+    return stated or max(types, key=types.__getitem__, default=None)
 
 
 def apart_groups(capacity: CapacityView, check: Check) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ from topo.gangs.decisions.placed import Placed
 from topo.gangs.decisions.seat_search import SeatNode, SeatQuestion, Seeker, can_seat
 from topo.gangs.decisions.small_gangs import seats_for, whole_at
 from topo.gangs.decisions.usable_nodes import UsableNodes
-from topo.gangs.machine.instructions import Occupied, Place
+from topo.gangs.machine.instructions import Check, Occupied, Place
 from topo.model.ids import GroupPath, NodeName, natural_key
 from topo.model.nearest import did_you_mean
 from topo.model.words import counted, listed
@@ -80,14 +80,14 @@ class _Size(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Room:
+class _DomainRoom:
     """What a domain has free for a part; `nodes`: the same node by node, where its pods differ."""
 
     slots: _Slots = field(default_factory=Counter)
     nodes: list[SeatNode] = field(default_factory=list)
 
 
-_Rooms = Mapping[Hashable, Mapping[str, _Room]]
+_Rooms = Mapping[Hashable, Mapping[str, _DomainRoom]]
 """By group of the tree that holds them, what domains have by their values of a label."""
 
 
@@ -129,6 +129,62 @@ def nodes_kept_apart(capacity: CapacityView, occupied: Collection[Occupied]) -> 
     return list(dict.fromkeys(nodes))
 
 
+class _StatedParts:
+    """The parts of a job, by the ranks that it states."""
+
+    def __init__(self, request: Request) -> None:
+        runs = [run for run in request.own_domains for _ in range(run.times)]
+        self._labels = [run.label for run in runs]
+        self._of_rank = [at for at, run in enumerate(runs) for _ in range(run.pods)]
+
+    def part(self, rank: int) -> int:
+        """Return the number of the part that a rank is of; -1 beyond what was stated."""
+        return self._of_rank[rank] if rank < len(self._of_rank) else -1
+
+    def label(self, part: int) -> str:
+        """Return the label of the domain of a part; empty for one that needs none."""
+        return self._labels[part] if part >= 0 else ""
+
+    def all_labels(self) -> Iterable[str]:
+        """Return the labels of the domains, each once."""
+        return filter(None, dict.fromkeys(self._labels))
+
+
+def misplaced_nodes(capacity: CapacityView, check: Check) -> dict[NodeName, str]:
+    """Return the waiting pods' nodes in domains that are not theirs, each with the reason.
+
+    Pods of a part that are not in the domain of its first one; parts in a domain of other jobs or
+    of an earlier part, of which no pod runs; pods in a domain that another job has for itself.
+    O(nodes), for a job without kin and own domains O(1).
+    """
+    apart = {*nodes_kept_apart(capacity, check.occupied)}
+    why = "node {} is in a domain that another job has for itself"
+    found = {node: why.format(node) for _, node in check.waiting if node in apart}
+    stated = _StatedParts(check.request)
+    for label in stated.all_labels():
+        for node in _misplaced_by(label, _values(capacity, label), check, stated):
+            found.setdefault(node, f"node {node} is in no domain of {label} that its part may have")
+    return found
+
+
+def _misplaced_by(
+    label: str, values: Mapping[NodeName, str], check: Check, stated: _StatedParts
+) -> Iterator[NodeName]:
+    ran, waiting = dict[int, list[NodeName]](), dict[int, list[NodeName]]()
+    for rank, node in check.bound:
+        ran.setdefault(stated.part(rank), []).append(node)
+    for pod, node in check.waiting:
+        waiting.setdefault(stated.part(pod.rank), []).append(node)
+    users = {values.get(each.node): -2 for each in check.occupied}
+    users |= {values.get(node): part for part, nodes in ran.items() for node in nodes}
+    for part, nodes in sorted(waiting.items()):
+        home = values.get(ran.get(part, nodes)[0])
+        is_free = part in ran or (home is not None and users.get(home, part) == part)
+        if stated.label(part) == label:
+            yield from (node for node in nodes if not is_free or values.get(node) != home)
+        users |= {values.get(node): part for node in nodes}
+
+
 def place_in_own_domains(
     capacity: CapacityView, asked: Place, place_pods: PlacePods
 ) -> Placed | NoFit:
@@ -154,13 +210,10 @@ class _Question:
     def __init__(self, capacity: CapacityView, asked: Place) -> None:
         self._capacity, self._asked = capacity, asked
         request = asked.request
-        runs = [run for run in request.own_domains for _ in range(run.times)]
-        self._labels = [run.label for run in runs]
-        self._of_rank = [at for at, run in enumerate(runs) for _ in range(run.pods)]
+        self._stated = _StatedParts(request)
         self._base = [each for pods, each in request.by_rank for _ in range(pods)]
-        labels = filter(None, dict.fromkeys(self._labels))
-        self._values = {label: _values(capacity, label) for label in labels}
-        self._kept = [(self._part(rank), node) for rank, node in asked.kept]
+        self._values = {label: _values(capacity, label) for label in self._stated.all_labels()}
+        self._kept = [(self._stated.part(rank), node) for rank, node in asked.kept]
         self._parts = tuple(self._wanted())
         there = [each.node for each in asked.occupied] + [node for _, node in asked.kept]
         self._used = {
@@ -183,10 +236,6 @@ class _Question:
         self._known: dict[tuple[_Size, str], _Rooms] = {}
         """The rooms that were counted."""
 
-    def _part(self, rank: int) -> int:
-        """Return the number of the part that a rank is of; -1 beyond what was stated."""
-        return self._of_rank[rank] if rank < len(self._of_rank) else -1
-
     def _eligible(self, rank: int) -> Eligibility:
         return self._base[rank] if rank < len(self._base) else self._asked.request.eligible
 
@@ -194,10 +243,10 @@ class _Question:
         """Yield the parts with a domain of their own of which pods are wanted."""
         # The first pod of a part, by rank, is the one whose domain the others select.
         stay = {part: node for part, node in reversed(self._kept) if self._capacity.host(node)}
-        by_part = sorted(self._asked.wanted, key=lambda pod: self._part(pod.rank))
-        for number, pods in groupby(by_part, key=lambda pod: self._part(pod.rank)):
-            label = self._labels[number] if number >= 0 else ""
-            if not label:
+        part = self._stated.part
+        by_part = sorted(self._asked.wanted, key=lambda pod: part(pod.rank))
+        for number, pods in groupby(by_part, key=lambda pod: part(pod.rank)):
+            if not (label := self._stated.label(number)):
                 continue
             members = list(pods)
             eligible = (self._eligible(pod.rank) for pod in members)
@@ -253,13 +302,13 @@ class _Question:
         whole = whole_at(self._capacity, request, gpu_type)
         kinds = dict.fromkeys(each for _, each in size.runs)
         asked = gpu_type, request.gpus_per_pod
-        found: dict[Hashable, dict[str, _Room]] = {}
+        found: dict[Hashable, dict[str, _DomainRoom]] = {}
         for seat in seats_for(self._capacity, self._usable, kinds, asked):
             host = self._capacity.host(seat.name)
             if host is None or seat.name not in values or seat.name in self._ahead:
                 continue
             for scope in scopes(host):
-                room = found.setdefault(scope, {}).setdefault(values[seat.name], _Room())
+                room = found.setdefault(scope, {}).setdefault(values[seat.name], _DomainRoom())
                 room.slots[seat.homes[whole]] += seat.seats
                 if len(kinds) > 1:
                     room.nodes.append(seat)
@@ -297,7 +346,9 @@ class _Question:
             found[value] = [GroupPath(shared[:depth]) for depth in range(len(shared) + 1)]
         return found
 
-    def _able(self, domains: Mapping[str, _Room], size: _Size, gpu_type: str) -> list[_Domain]:
+    def _able(
+        self, domains: Mapping[str, _DomainRoom], size: _Size, gpu_type: str
+    ) -> list[_Domain]:
         """Return the domains with room for a part, those with the fewest free slots first."""
         request = self._asked.request
         found = [
@@ -331,7 +382,7 @@ class _Question:
         request = self._asked.request
         domains = {*chosen.values()}
         for part, node in self._kept:
-            label = self._labels[part] if part >= 0 else ""
+            label = self._stated.label(part)
             if label and node in self._values[label]:
                 domains.add((label, self._values[label][node]))
         outside = {label: self._nodes_of(domains, label) for label in ("", *self._values)}
@@ -357,7 +408,7 @@ class _Question:
         chosen: Mapping[int, _Domain],
         outside: Mapping[str, frozenset[NodeName]],
     ) -> Eligibility:
-        base, part = self._eligible(rank), self._part(rank)
+        base, part = self._eligible(rank), self._stated.part(rank)
         if part not in chosen:
             return replace(base, exclude=base.exclude | outside[""])
         domain = chosen[part]

@@ -80,7 +80,7 @@ class Check:
     The answer is `Checked`. `waiting` are the unbound pods with their nodes; the GPUs of these pods
     and of `holds` count as available to them. `bound` are the other pods, by rank. `takes` is what
     each pod takes of its node beside GPUs. `over`: GPUs of pods of lower priority count as free,
-    and other resources are not looked at, as where such a plan is made.
+    and other resources are not looked at, as where such a plan is made. `occupied`: as in `Place`.
     """
 
     id: GangId
@@ -91,6 +91,7 @@ class Check:
     holds: tuple[HoldId, ...]
     takes: Amounts = ()
     over: int | None = None
+    occupied: tuple[Occupied, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
