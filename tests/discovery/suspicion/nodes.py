@@ -2,14 +2,20 @@
 
 from collections.abc import Iterable, Mapping
 
+from pydantic import TypeAdapter
+
 from tests.builders import facts
+from topo.discovery.suspicion.evidence import HALF_LIFE_S
 from topo.discovery.suspicion.machine import QUIET_S, Suspicions
-from topo.model.ids import NodeName
+from topo.discovery.suspicion.memory import SuspicionMemory
+from topo.model.ids import BootId, NodeName
 from topo.model.machine import LinkCount, LinkPort, NetworkPort, NodeFacts, PortState
 from topo.model.observation import LinksCounted, OperatorAct, OperatorDecided, WorkerReported
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
+PORT = "mlx5_3 port 1"
 PORTS = tuple(f"mlx5_{number}" for number in range(8))
+_MEMORY = TypeAdapter(SuspicionMemory)
 
 
 def host(
@@ -71,3 +77,24 @@ def links(state: Suspicions, name: str) -> dict[str, str]:
     """The suspected links of a node with their evidence."""
     held = state.of(NodeName(name))
     return dict(held.links) if held is not None else {}
+
+
+def fall(state: Suspicions, name: str, at_s: float, *hcas: str) -> None:
+    """Let ports of a node fall and come back; `PORT` where none is named."""
+    flap(state, at_s, (host(name, down=hcas or ["mlx5_3"]), host(name)))
+
+
+def score(state: Suspicions, name: str, link: str, now_s: float) -> float:
+    """What is left of the score of a link."""
+    record = state.links(NodeName(name))[link]
+    return record.score * 2 ** (-(now_s - record.at_s) / HALF_LIFE_S)
+
+
+def restored(state: Suspicions, now_s: float, **boots: str) -> Suspicions:
+    """What the next master knows; the boots of a and b are boot-1 where nothing else is said."""
+    state.advance(now_s)
+    kept = _MEMORY.validate_json(_MEMORY.dump_json(state.persistent_state()))
+    later = Suspicions()
+    known = {"a": "boot-1", "b": "boot-1"} | boots
+    later.restore(kept, {NodeName(n): BootId(boot) for n, boot in known.items()}, now_s)
+    return later

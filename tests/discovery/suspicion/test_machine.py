@@ -8,40 +8,31 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from tests.builders import facts
 from tests.discovery.suspicion.nodes import (
     DAY_S,
     HOUR_S,
+    PORT,
     PORTS,
     counted,
     decided,
+    fall,
     flap,
     gpu_host,
     host,
     links,
+    restored,
+    score,
     settled,
 )
 from topo.discovery.suspicion import machine
 from topo.discovery.suspicion.evidence import HALF_LIFE_S, HIGHEST, KINDS, LIFTED
 from topo.discovery.suspicion.machine import QUIET_S, Suspicions
-from topo.discovery.suspicion.memory import SuspicionMemory
 from topo.discovery.suspicion.node_links import DOWN_S
-from topo.model.ids import BootId, NodeName
+from topo.model.ids import NodeName
 from topo.model.machine import NetworkPort
 from topo.model.observation import NodeRemoved, OperatorAct, WorkerBeat, WorkerReported
-
-PORT = "mlx5_3 port 1"
-
-
-def fall(state: Suspicions, name: str, at_s: float, *hcas: str) -> None:
-    flap(state, at_s, (host(name, down=hcas or ["mlx5_3"]), host(name)))
-
-
-def score(state: Suspicions, name: str, link: str, now_s: float) -> float:
-    record = state.links(NodeName(name))[link]
-    return record.score * 2 ** (-(now_s - record.at_s) / HALF_LIFE_S)
 
 
 def test_one_fall_names_nobody_and_one_a_day_is_named_at_the_third():
@@ -373,7 +364,6 @@ def test_ports_that_fall_under_ever_new_names_are_followed_up_to_a_limit(monkeyp
     assert links(state, "a") == {"": "8 ports are down"}
 
 
-MEMORY = TypeAdapter(SuspicionMemory)
 _steps = st.one_of(
     st.tuples(st.just("count"), st.sampled_from(COUNTED), st.integers(0, 12)),
     st.tuples(st.just("fall"), st.sampled_from(PORTS[:2]), st.just(0)),
@@ -389,14 +379,6 @@ def happen(state: Suspicions, now_s: float, step: tuple[str, Any], counts: dict[
         fall(state, "a", now_s, which)
     else:
         state.advance(now_s, decided("a", which, reason="why"))
-
-
-def restored(state: Suspicions, now_s: float) -> Suspicions:
-    state.advance(now_s)
-    kept = MEMORY.validate_json(MEMORY.dump_json(state.persistent_state()))
-    later = Suspicions()
-    later.restore(kept, dict.fromkeys(map(NodeName, "ab"), BootId("boot-1")), now_s)
-    return later
 
 
 def reborn(state: Suspicions, now_s: float) -> Suspicions:

@@ -47,7 +47,7 @@ from topo.discovery.suspicion.node_links import (
     NodeLinks,
     Quarantine,
 )
-from topo.discovery.suspicion.record import LinkRecord
+from topo.discovery.suspicion.record import LinkRecord, Rise
 from topo.model.errors import require
 from topo.model.forest import NodeSuspicion
 from topo.model.ids import BootId, NodeName, ServerUuid
@@ -71,8 +71,8 @@ _OF_A_LIFETIME = HALF_LIFE_S / log(2) / LIFETIME_S
 """The part of a count that an even rise over `LIFETIME_S` has left by now: the integral of 2^(-t /
 HALF_LIFE_S) over the time, by its length."""
 
-Rises = dict[str, tuple[int, float]]
-"""By link: how many events, and what they weigh in all."""
+Rises = dict[str, Rise]
+"""What happened, by link."""
 
 
 class Suspicions:
@@ -226,7 +226,7 @@ class Suspicions:
             return
         stated: dict[str, dict[str, int]] = {}
         for each in event.counts:
-            if each.kind in KINDS:
+            if each.kind in KINDS and each.count > 0:
                 stated.setdefault(each.link, {})[each.kind] = each.count
         rises: dict[str, Rises] = {}
         for link, counts in stated.items():
@@ -235,26 +235,30 @@ class Suspicions:
                 if risen is not None:
                     rises.setdefault(kind, {})[link] = risen
         self._remember(event.node, node, stated, now_s)
-        node.counted_in = node.boot
+        node.counted_in, node.counted_s = node.boot, now_s
         for kind, of_links in rises.items():
             self._note(event.node, kind, of_links, now_s)
 
     def _risen(
         self, node: NodeLinks, counter: tuple[str, str], count: int, now_s: float
-    ) -> tuple[int, float] | None:
-        """Return by how many events a counter rose and what they weigh; None: nothing counts."""
+    ) -> Rise | None:
+        """Return by how many events a counter rose and what they weigh; None: nothing counts.
+
+        What rose since a reading in the quiet time may have happened in it.
+        """
         link, name = counter
         kind, record = KINDS[name], node.links.get(link)
         if node.counted_in is None:
             usual = kind.normal_per_h * LIFETIME_S / 3600
-            return count, kind.weight * max(0.0, count - usual) * _OF_A_LIFETIME
-        if node.counted_in != node.boot or now_s < node.quiet_until_s:
+            weight = kind.weight * max(0.0, count - usual) * _OF_A_LIFETIME
+            return Rise(count, weight, is_dated=False)
+        if node.counted_in != node.boot or node.counted_s < node.quiet_until_s:
             return None
         before, at_s = (record.counts if record else {}).get(name, (0, -inf))
         if count <= before:
             return None
         usual = kind.normal_per_h * min((now_s - at_s) / 3600, 1.0)
-        return count - before, kind.weight * max(0.0, count - before - usual)
+        return Rise(count - before, kind.weight * max(0.0, count - before - usual))
 
     def _remember(
         self,
@@ -280,11 +284,11 @@ class Suspicions:
     def _note(self, name: NodeName, kind: str, rises: Rises, now_s: float) -> None:
         """Add what happened to links of a node in one reading."""
         if len(rises) >= TOGETHER:
-            rises = {WHOLE_NODE: max(rises.values(), key=lambda each: each[1])}
-        for link, (count, weight) in rises.items():
-            record = self._record(name, link) if weight > 0 else None
+            rises = {WHOLE_NODE: max(rises.values(), key=lambda each: each.weight)}
+        for link, rise in rises.items():
+            record = self._record(name, link) if rise.weight > 0 else None
             if record is not None:
-                record.add(kind, count, weight, now_s)
+                record.add(kind, rise, now_s)
                 self._schedule(name, link, record)
                 self._changed.add(name)
 
@@ -410,6 +414,11 @@ class Suspicions:
         return SuspicionMemory(
             tuple(each for each in kept if each is not None),
             tuple(n for n, node in self._nodes.items() if node.counted_in == node.boot),
+            tuple(
+                (name, node.quiet_until_s - self._now_s)
+                for name, node in self._nodes.items()
+                if node.quiet_until_s > self._now_s
+            ),
         )
 
     def restore(
@@ -419,10 +428,14 @@ class Suspicions:
 
         Of a node that was not counted since it booted, the counters are compared with nothing.
         """
-        counted = set(memory.counted)
+        counted, quiet = set(memory.counted), dict(memory.quiet)
         for name, boot in boots.items():
-            read = boot if name in counted else None
-            self._nodes[name] = NodeLinks(boot, counted_in=read)
+            self._nodes[name] = NodeLinks(
+                boot,
+                quiet_until_s=as_of_s + min(QUIET_S, quiet.get(name, 0.0)),
+                counted_in=boot if name in counted else None,
+                counted_s=as_of_s,
+            )
         for kept in memory.nodes:
             node = self._nodes.setdefault(kept.node, NodeLinks(BootId("")))
             if kept.quarantine is not None:
@@ -463,4 +476,4 @@ class Suspicions:
 
 
 def _each_once(kind: str, links: Iterable[str]) -> Rises:
-    return dict.fromkeys(links, (1, KINDS[kind].weight))
+    return dict.fromkeys(links, Rise(1, KINDS[kind].weight))

@@ -18,6 +18,7 @@ class LinkMemory:
     confirmed: str | None = None
     unpaired_flaps: int = 0
     far: ServerUuid | None = None
+    unpaired_age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,11 @@ class NodeLinksMemory:
 
 @dataclass(frozen=True, slots=True)
 class SuspicionMemory:
-    """All that is kept; `counted` are the nodes whose counters were read in their last boot."""
+    """All that is kept; `counted` are the nodes whose counters were read in their last boot.
+
+    `quiet` are the nodes whose links train, with how long still.
+    """
 
     nodes: tuple[NodeLinksMemory, ...] = ()
     counted: tuple[NodeName, ...] = ()
+    quiet: tuple[tuple[NodeName, float], ...] = ()

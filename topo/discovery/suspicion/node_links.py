@@ -1,6 +1,7 @@
 """What is followed of one node: its links, its ports that are down, its quarantine."""
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from topo.discovery.suspicion.memory import NodeLinksMemory
@@ -34,7 +35,8 @@ class Fall(NamedTuple):
 
 @dataclass(slots=True)
 class NodeLinks:
-    """The links of a node. `counted_in` is the boot whose counters the worker read last.
+    """The links of a node. `counted_in` is the boot whose counters the worker read last, and
+    `counted_s` when it did; before `quiet_until_s` its links train.
 
     `server`: the one that others name at the ends of their cables to this node. `down`: ports that
     fell and were not seen up since, with their falls.
@@ -46,6 +48,7 @@ class NodeLinks:
     server: ServerUuid | None = None
     quiet_until_s: float = 0.0
     counted_in: BootId | None = None
+    counted_s: float = -inf
     links: dict[str, LinkRecord] = field(default_factory=dict)
     quarantine: Quarantine | None = None
     down: dict[str, Fall] = field(default_factory=dict)

@@ -29,6 +29,9 @@ from topo.model.machine import LinkErrorKind
 
 FORGOTTEN = 0.01
 """Below this score a link that nobody suspects any more has no past: after a week or so."""
+PAIRED_S = 180.0
+"""A fall is seen and counted within so long: counters are read once a minute, and a reading of them
+or of the states may be lost."""
 _TOLD_AGAIN = 2
 """The words change when a number has doubled: each change of words is a generation."""
 
@@ -38,6 +41,18 @@ def decayed(score: float, seconds: float) -> float:
     return score * exp2(-max(0.0, seconds) / HALF_LIFE_S)
 
 
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """How many events of a kind there were in one reading, and what they weigh in all.
+
+    `is_dated`: they happened since the reading before, and not at any time of the link's life.
+    """
+
+    count: int
+    weight: float
+    is_dated: bool = True
+
+
 @dataclass(slots=True)
 class LinkRecord:
     """One link end. `score` is as of `at_s`; `counts` has each counter with when it last moved.
@@ -45,7 +60,8 @@ class LinkRecord:
     `times`: how often it was named since it was last forgotten or cleared. `confirmed`: the words
     of the operator who said that it is bad. `told`: the numbers that the words have. `far`: the
     server at the other end when it fell last. `due_s`: when it is looked at again.
-    `unpaired_flaps`: falls that were seen, which its own counter of falls has still to count.
+    `unpaired_flaps`: falls that were seen, which its own counter of falls has still to count; below
+    0 those that were counted and are still to be seen. `unpaired_s`: when the last of them was.
     """
 
     score: float = 0.0
@@ -59,6 +75,7 @@ class LinkRecord:
     far: ServerUuid | None = None
     due_s: float = inf
     unpaired_flaps: int = 0
+    unpaired_s: float = -inf
 
     @property
     def is_suspected(self) -> bool:
@@ -78,18 +95,15 @@ class LinkRecord:
         least = LIFTED if self.is_named else FORGOTTEN
         return self.at_s + (HALF_LIFE_S * log2(self.score / least) if self.score > least else 0.0)
 
-    def add(self, kind: str, count: int, weight: float, now_s: float) -> None:
+    def add(self, kind: str, rise: Rise, now_s: float) -> None:
         """Add events of a kind with their weight in all; the score stays below `HIGHEST`.
 
-        A fall that was seen and is counted, too, weighs once.
+        A fall that is seen and counted weighs once, whichever comes first.
         """
-        if kind == FLAP:
-            self.unpaired_flaps += count
-        elif kind == LinkErrorKind.LINK_DOWNED:
-            seen = min(count, self.unpaired_flaps)
-            self.unpaired_flaps -= seen
-            weight *= (count - seen) / count
-            count -= seen
+        paired = self._pair(kind, rise, now_s)
+        count, weight = rise.count - paired, rise.weight * (1 - paired / rise.count)
+        if kind == FLAP and paired:
+            self._see_counted(paired, now_s)
         if count == 0:
             return
         self.score = min(HIGHEST, decayed(self.score, now_s - self.at_s) + weight)
@@ -101,6 +115,26 @@ class LinkRecord:
             self.is_named, self.times, self.told = True, self.times + 1, counts
         elif any(count >= _TOLD_AGAIN * self.told.get(kind, 0) for kind, count in counts.items()):
             self.told = counts
+
+    def _pair(self, kind: str, rise: Rise, now_s: float) -> int:
+        """Return how many of these falls are known already: counted ones seen, or the reverse."""
+        if kind not in {FLAP, LinkErrorKind.LINK_DOWNED}:
+            return 0
+        if now_s - self.unpaired_s > PAIRED_S:
+            self.unpaired_flaps = 0
+        sign = 1 if kind == FLAP else -1
+        known = min(rise.count, max(0, -sign * self.unpaired_flaps))
+        self.unpaired_flaps += sign * (rise.count if rise.is_dated else known)
+        self.unpaired_s = now_s
+        return known
+
+    def _see_counted(self, number: int, now_s: float) -> None:
+        """Make counted falls seen ones, which are taken back where the other end booted."""
+        counted = self.evidence.pop(LinkErrorKind.LINK_DOWNED)
+        if counted.count > number:
+            self.evidence[counted.kind] = replace(counted, count=counted.count - number)
+        known = self.evidence.get(FLAP) or Evidence(FLAP, 0, counted.first_s, now_s)
+        self.evidence[FLAP] = replace(known, count=known.count + number, last_s=now_s)
 
     def take_back_flap(self, now_s: float) -> None:
         """Take back the last flap: it was the other end that rebooted."""
@@ -154,6 +188,7 @@ class LinkRecord:
             self.confirmed,
             self.unpaired_flaps,
             self.far,
+            min(now_s - self.unpaired_s, LIFETIME_S),
         )
 
     @classmethod
@@ -174,5 +209,6 @@ class LinkRecord:
             confirmed=kept.confirmed,
             told={each.kind: each.count for each in evidence.values()},
             unpaired_flaps=kept.unpaired_flaps,
+            unpaired_s=as_of_s - kept.unpaired_age_s,
             far=kept.far,
         )
