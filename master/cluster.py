@@ -17,6 +17,7 @@ from master.kube.objects import NODES, PODS, ConfigMapObject, NodeObject, QuotaO
 from master.kube.reflector import Reflector
 from master.kube.schedulers.composite_groups import CompositeGroupObject, GroupTrees
 from master.kube.schedulers.hypernodes import HyperNodeObject
+from master.kube.schedulers.jobs import JobObject
 from master.kube.schedulers.node_features import NodeFeatureObject
 from master.kube.schedulers.provisioning import KnownRequest, KnownTemplate
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
@@ -53,7 +54,9 @@ class Cluster:
     """Both are Volcano's, too."""
     quotas: Reflector[QuotaObject]
     ended_pods: Reflector[EndedPod]
-    """Pods of gangs that have succeeded, which `pods` leaves out."""
+    """Pods of gangs that have succeeded or failed for good, which `pods` leaves out."""
+    jobs: Mapping[str, Reflector[JobObject]]
+    """By the name of their kind, the jobs that ask for groups and say how many pods they have."""
     scheduling_groups: Reflector[SchedulingGroupObject]
     composite_groups: Reflector[CompositeGroupObject]
     group_trees: GroupTrees

@@ -29,10 +29,10 @@ from master.kube.gang_pod import ClusterPod, EndedPod, GangPod
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import (
     CONFIG_MAPS,
+    ENDED,
     NODES,
     PODS,
     QUOTAS,
-    SUCCEEDED,
     UNFINISHED,
     ConfigMapObject,
     Resource,
@@ -42,6 +42,7 @@ from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
 from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS, GroupTrees
 from master.kube.schedulers.hypernodes import HYPERNODES
+from master.kube.schedulers.jobs import SIZED_KINDS, read_resource
 from master.kube.schedulers.node_features import NODE_FEATURES, NodeFeatureObject
 from master.kube.schedulers.provisioning import (
     POD_TEMPLATES,
@@ -129,8 +130,17 @@ def build_cluster(
     follow: _Follow = partial(Reflector, client, metrics=metrics, clock=clock, errors=errors)
     of = {name: follow(each, label=_LABELS.get(name, "")) for name, each in _FOLLOWED.items()}
     pods, ended_pods = _pods(follow, settings, room, errors)
+    keys = AnnotationKeys(settings.domain)
     return Cluster(
         **of,
+        jobs={
+            each.name: follow(
+                read_resource(each, keys),
+                scope=Scope(keep=lambda job: bool(job.gang_id)),
+                label=f"{each.name}s",
+            )
+            for each in SIZED_KINDS
+        },
         client=client,
         metrics=metrics,
         pods=pods,
@@ -164,7 +174,7 @@ def cluster_capacity(
 def _pods(
     follow: _Follow, settings: MasterSettings, room: NodeRoom, errors: ObjectErrors
 ) -> tuple[Reflector[ClusterPod], Reflector[EndedPod]]:
-    """Return the reflectors of unfinished pods, and of pods of gangs that have succeeded."""
+    """Return the reflectors of unfinished pods, and of pods of gangs that have ended for good."""
     way = Way.NATIVE if settings.placement == "native" else Way.NOMINATION
     keys = AnnotationKeys(settings.domain)
     policy = settings.policy
@@ -174,7 +184,7 @@ def _pods(
         parsed(PODS, reader.read),
         scope=Scope(query=UNFINISHED, keep=_is_followed, dropped=OtherPods(room)),
     )
-    of_gangs = {**SUCCEEDED, "labelSelector": keys.group}
+    of_gangs = {**ENDED, "labelSelector": keys.group}
     ended_pods = follow(
         parsed(PODS, reader.read_ended),
         scope=Scope(query=of_gangs, keep=lambda pod: bool(pod.gang_id)),

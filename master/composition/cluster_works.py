@@ -41,6 +41,7 @@ _FOLLOWED: Mapping[str, Callable[[Cluster], tuple[Reflector[Any], ...]]] = {
         cluster.queues,
         cluster.quotas,
         cluster.ended_pods,
+        *cluster.jobs.values(),
         *cluster.named,
     ),
     GANG_OBJECTS: lambda cluster: (cluster.gangs,),

@@ -145,6 +145,7 @@ def _nomination(
             queues=cluster.queues,
             quotas=cluster.quotas,
             ended_pods=cluster.ended_pods,
+            jobs=tuple(cluster.jobs.values()),
             scheduling_groups=cluster.scheduling_groups,
             composite_groups=cluster.composite_groups,
             volumes=Volumes(
@@ -152,7 +153,10 @@ def _nomination(
             ),
             devices=cluster.devices,
             is_answered=lambda: (
-                all(each.is_answered for each in (cluster.quotas, *cluster.named))
+                all(
+                    each.is_answered
+                    for each in (cluster.quotas, *cluster.named, *cluster.jobs.values())
+                )
                 and (provisioning is None or provisioning.is_known())
             ),
             reservations=provisioning.reservations if provisioning is not None else None,

@@ -16,6 +16,7 @@ from master.controllers.nomination.cluster_changes import ClusterChanges
 from master.controllers.nomination.controller import Nomination, StatusParts
 from master.controllers.nomination.debounce import Debounce
 from master.controllers.nomination.ended_pods import EndedPods
+from master.controllers.nomination.gang_jobs import GangJobs
 from master.controllers.nomination.gang_reader import GangReader
 from master.controllers.nomination.gangs.context import GangContext
 from master.controllers.nomination.index import GangIndex
@@ -157,6 +158,7 @@ def _reading(config: NominationConfig) -> _Reading:
     index, native = GangIndex(keys), NativeGangs()
     answers = PlacementAnswers(state, config.max_hold_s, sources.reservations, _links(config))
     ended = EndedPods(sources.pods, sources.ended_pods, index.mark_known, native.mark_known)
+    jobs = GangJobs(sources.jobs, index.mark_known, native.mark_known)
     queues = QueueCounts(
         sources.queues,
         sources.pod_groups,
@@ -179,6 +181,7 @@ def _reading(config: NominationConfig) -> _Reading:
         volume_nodes=sources.volumes.nodes,
         missing_volume=sources.volumes.missing,
         ended=ended.of,
+        job_ranks=jobs.ranks,
         clock=config.clock,
         ungated=ungated,
         reservation=sources.reservations.find if sources.reservations is not None else None,

@@ -4,9 +4,9 @@ The webhook names a PodGroup in the template of a job (`topo/gangs/admission/sch
 The leader makes that object when the first pod is there, and the job owns it. kube-scheduler tries
 no pod whose PodGroup is not there.
 
-Of a rank that has succeeded no pod is created again, and kube-scheduler does not count the one that
+Of a rank that has ended no pod is created again, and kube-scheduler does not count the one that
 ended. So the minimum goes down with each of them: else a pod that is created again beside them
-would wait for ever (seen on v1.37.2).
+would wait for ever (seen on v1.37.2). It follows the size of the job as well.
 
 Cost: O(pods of the group) for a group that changes, O(groups) a second for the minimum of each.
 
@@ -55,7 +55,8 @@ PATIENCE_S = 10.0
 class PodGroups:
     """Keeps one PodGroup for each gang whose pods name one of ours.
 
-    `succeeded` returns how many ranks of a gang have succeeded. `composites` are only watched for
+    `awaited` returns how many pods of a gang are to run together now, None where it is not known.
+    `composites` are only watched for
     reports.
     """
 
@@ -63,7 +64,7 @@ class PodGroups:
     composites: Store[CompositeGroupObject]
     pods: Store[ClusterPod]
     writer: Writer
-    succeeded: Callable[[GangId], int]
+    awaited: Callable[[GangId], int | None]
     domain: str
     clock: Callable[[], float] = time.monotonic
     errors: ObjectErrors = field(default_factory=ObjectErrors)
@@ -185,7 +186,8 @@ class PodGroups:
         first = next((pod for pod in pods if not pod.terminating), None)
         if first is None or not isinstance(first.stamp, Stamp) or first.owner is None:
             return None
-        least = max(1, first.stamp.pods - self.succeeded(first.gang_id))
+        awaited = self.awaited(first.gang_id)
+        least = max(1, awaited if awaited is not None else first.stamp.pods)
         present = self.store.objects.get(key)
         if present is None:
             return self._create(key, first, least)

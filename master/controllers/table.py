@@ -239,7 +239,7 @@ def _build_pod_groups(view: ControllerView) -> Running:
         composites=view.composite_groups,
         pods=view.pods,
         writer=view.writer,
-        succeeded=reader.succeeded,
+        awaited=reader.awaited_pods,
         domain=view.domain,
         errors=view.errors,
     )

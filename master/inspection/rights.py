@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from master.admission import ADMISSION
 from master.controllers import names
@@ -26,6 +26,7 @@ from master.kube.objects import (
 )
 from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
 from master.kube.schedulers.hypernodes import HYPERNODES
+from master.kube.schedulers.jobs import SIZED_KINDS, job_resource
 from master.kube.schedulers.node_features import NODE_FEATURES
 from master.kube.schedulers.provisioning import POD_TEMPLATES, PROVISIONING_REQUESTS
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
@@ -98,9 +99,10 @@ VOLCANO_CONFIG_MAP = "volcano-scheduler-configmap"
 QUOTA_CONFIG_MAP = "gpuquota"
 _FOLLOWED = ("list", "watch")
 _OWN_OBJECTS = (*_FOLLOWED, "create", "patch", "delete")
-_READ_FOR_GANGS = (
+_READ_FOR_GANGS: tuple[Resource[Any], ...] = (
     *(POD_GROUPS, QUEUES, QUOTAS, CLAIMS, VOLUMES, STORAGE_CLASSES),
     *(RESOURCE_SLICES, DEVICE_CLASSES, CLAIM_TEMPLATES, RESOURCE_CLAIMS),
+    *map(job_resource, SIZED_KINDS),
 )
 _KEEPS_AHEAD = (GPU_QUOTA, *names.OF_REQUESTS)
 """Parts that keep GPUs for pods that are not there, beside nomination."""

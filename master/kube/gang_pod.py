@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from master.kube.objects import Key, ObjectIdentity, OwnerReference, PodSpec, PodToleration
+from master.kube.objects import (
+    SUCCEEDED_PHASE,
+    Key,
+    ObjectIdentity,
+    OwnerReference,
+    PodSpec,
+    PodToleration,
+)
 from master.kube.schema.affinity import NodeSelector
 from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.stamp import Stamp
@@ -28,7 +35,8 @@ MOST_SHARED_CHARS = 4096
 MOST_SHARED_PARTS = 64
 """What is larger is not kept for others: whoever makes pods could fill the memory with what no pod
 states any more."""
-FINISHED = frozenset({"Succeeded", "Failed"})
+FAILED_PHASE = "Failed"
+FINISHED = frozenset({SUCCEEDED_PHASE, FAILED_PHASE})
 """Phases in which a pod has given back what it took, even while its object stays."""
 
 
@@ -179,6 +187,7 @@ class GangPod(ClusterPod):
     `claimed_gpus`: how many of its GPUs it has by claims of devices.
     `is_late`: some pods of its gang are made only once others run; `is_one_by_one`: each of them
     once the one before it does.
+    `stays_failed`: its controller makes no other pod in its place once it has failed.
     `is_elastic`: the pods of its gang come and go while others run. `has_rank`: it states its rank;
     else `rank` is only the order in which the pods of its gang get theirs. `lacks_cost`: its
     controller deletes pods by a cost that this one does not state (`topo.gangs.scale_in`).
@@ -204,6 +213,7 @@ class GangPod(ClusterPod):
     terms: GroupTerms | Refusal | None = None
     rank: int = 0
     job: tuple[str, str] | None = None
+    stays_failed: bool = False
     is_elastic: bool = False
     lacks_cost: bool = False
     is_late: bool = False
@@ -252,18 +262,32 @@ class GangPod(ClusterPod):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedPod:
-    """A pod that has succeeded. `gang_id` is empty for one of no gang."""
+    """A pod that has succeeded, or `failed` for good. `gang_id` is empty for one of no gang."""
 
     metadata: ObjectIdentity
     gang_id: GangId
     rank: int
     created_s: float
+    failed: bool = False
 
 
 def ended_pod(pod: ClusterPod) -> EndedPod:
-    """Return what is kept of a pod that has succeeded."""
-    if isinstance(pod, GangPod) and (pod.is_placed_here or pod.is_native):
+    """Return what is kept of a pod that has ended.
+
+    One that is made again is of no gang: one that is deleted, and most that have failed.
+    """
+    failed = pod.phase == FAILED_PHASE
+    is_of_gang = isinstance(pod, GangPod) and (pod.is_placed_here or pod.is_native)
+    if isinstance(pod, GangPod) and is_of_gang and _has_ended_for_good(pod, failed=failed):
         return EndedPod(
-            metadata=pod.metadata, gang_id=pod.gang_id, rank=pod.rank, created_s=pod.created_s
+            metadata=pod.metadata,
+            gang_id=pod.gang_id,
+            rank=pod.rank,
+            created_s=pod.created_s,
+            failed=failed,
         )
     return EndedPod(metadata=pod.metadata, gang_id=GangId(""), rank=0, created_s=0.0)
+
+
+def _has_ended_for_good(pod: GangPod, *, failed: bool) -> bool:
+    return not pod.terminating and (not failed or pod.stays_failed)

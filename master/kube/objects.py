@@ -29,8 +29,10 @@ _OURS = f"/{CONDITION}"
 UNFINISHED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 """The query for pods that have not ended: finished ones use no resources, and may be many."""
 SUCCEEDED_PHASE = "Succeeded"
-SUCCEEDED = {"fieldSelector": f"status.phase={SUCCEEDED_PHASE}"}
-"""The query for pods that have finished their work."""
+ENDED = {
+    "fieldSelector": "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown",
+}
+"""The query for pods that have succeeded or failed."""
 LINK_CHECK = "TopoLinkCheck"
 """The condition of a node that says whether links of it are suspected."""
 POD_SCHEDULED, SCHEDULING_GATED = "PodScheduled", "SchedulingGated"

@@ -31,7 +31,7 @@ NAME = "train-0a1b"
 
 
 class Gangs:
-    """A cluster, its PodGroups, and how many ranks of each gang have succeeded."""
+    """A cluster, its PodGroups, and how many ranks of each gang of 4 have ended."""
 
     def __init__(self, *, serves: bool = True) -> None:
         self.api, self.key = ApiModel(), ""
@@ -48,14 +48,14 @@ class Gangs:
             composites=self.composites,
             pods=self.pods,
             writer=self.writer,
-            succeeded=self._succeeded,
+            awaited=self._awaited,
             domain="metax-tech.com",
             clock=clock,
         )
 
-    def _succeeded(self, gang_id: GangId) -> int:
+    def _awaited(self, gang_id: GangId) -> int:
         self.compared[gang_id] += 1
-        return self.succeeded[gang_id]
+        return 4 - self.succeeded[gang_id]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -240,20 +240,20 @@ async def test_a_composite_group_of_which_some_groups_alone_are_scheduled_is_a_w
 
 async def test_an_error_about_one_pod_group_costs_that_one_alone() -> None:
     gangs = Gangs()
-    counted = gangs.groups.succeeded
+    counted = gangs.groups.awaited
 
-    def succeeded(gang_id: GangId) -> int:
+    def awaited(gang_id: GangId) -> int | None:
         if gang_id == gang_of_job("job-2"):
             raise KeyError(gang_id)
         return counted(gang_id)
 
-    gangs.groups.succeeded = succeeded
+    gangs.groups.awaited = awaited
     async with gangs.running():
         gangs.pod(0, job="job-2")
         gangs.pod(0)
         await until(lambda: gangs.group is not None)
         assert gangs.api.writes == [("POST", NAME)]
         assert list(gangs.groups.errors.of(ObjectKind.WRITE)) == ["PodGroup jobs/job-2"]
-        gangs.groups.succeeded = counted
+        gangs.groups.awaited = counted
         await until(lambda: ("POST", "job-2") in gangs.api.writes)
         assert not gangs.groups.errors.of(ObjectKind.WRITE)

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import orjson
 from pydantic import TypeAdapter
 
-from master.kube.objects import Key, KubeObject, Resource
+from master.kube.objects import Key, KubeObject, Resource, collection_path
 from master.kube.reflector import Changed, Listed, Listener, Removed, StoreEvent
 from tests.kube.api_model import ApiModel, namespace_of
 
@@ -66,7 +66,7 @@ class ModelStore(Generic[T]):
 
     def _show(self, at: str, name: str, document: dict[str, Any] | None) -> None:
         namespace = namespace_of(at)
-        if at.rpartition("/")[2] != self.resource.plural:
+        if at != collection_path(self.resource, namespace):
             return
         key = (namespace, name)
         if document is None:

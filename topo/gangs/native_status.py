@@ -76,7 +76,7 @@ def native_status(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> Ga
     state = GangState.NATIVE
     if apart or (split and _must_be_whole(gang, asked)):
         state = GangState.SPLIT
-    elif live and len(places) == len(live) and len(live) + ended >= gang.request.pods:
+    elif live and len(places) == len(live) and _is_all(gang, len(live)):
         state = GangState.BOUND
     elif asked is not None and asked.unlabelled:
         state = GangState.NO_LABELS
@@ -95,6 +95,11 @@ def native_status(gang: Gang, asked: NativeAsked | None, tree: TreeLookup) -> Ga
     if asked is not None and asked.phase and state is GangState.NATIVE:
         sentences.append(f"its PodGroup is {asked.phase}")
     return GangStatus(state=state, text="; ".join(sentences), places=places)
+
+
+def _is_all(gang: Gang, live: int) -> bool:
+    """Whether no further pod of the gang is awaited beside so many live ones."""
+    return live + len(gang.done_ranks | gang.later) >= gang.request.pods
 
 
 def _must_be_whole(gang: Gang, asked: NativeAsked | None) -> bool:

@@ -80,6 +80,27 @@ def decode_own_domains(text: str, pods: int) -> tuple[OwnDomains, ...] | None:
     return runs if not text or (is_whole and domains <= MAX_DOMAINS) else None
 
 
+def own_domains_of(runs: tuple[OwnDomains, ...], pods: int) -> tuple[OwnDomains, ...] | None:
+    """Return the runs of a gang that has so many pods now; None for more than are allowed.
+
+    Of a smaller gang the last ones are left out, of a larger one the last run goes on.
+    """
+    if not runs or sum(run.times * run.pods for run in runs) == pods:
+        return runs
+    stated = [run for run in runs if run.times and run.pods]
+    if not stated:
+        return None
+    found, left = list[OwnDomains](), pods
+    for run in (*stated, stated[-1]._replace(times=pods)):
+        times = min(run.times, left // run.pods)
+        found += [run._replace(times=times)] if times else []
+        left -= times * run.pods
+        if times < run.times:
+            break
+    found += [run._replace(times=1, pods=left)] if left else []
+    return decode_own_domains(encode_own_domains(found), pods)
+
+
 def read_stamp(annotations: Mapping[str, object], keys: AnnotationKeys) -> Stamp | Refusal | None:
     """Return the stamp in the annotations of a pod or template; None if there is none.
 

@@ -51,6 +51,8 @@ class ClusterChanges:
         self.sources.volumes.classes.subscribe(lambda _: self._mark_gated())
         self.sources.devices.on_classes.append(self._mark_gated)
         self.sources.queues.subscribe(lambda _: self._mark_gated())
+        for jobs in self.sources.jobs:
+            jobs.subscribe(lambda _: self.debounce.wake())
         if self.sources.reservations is not None:
             for store in self.sources.reservations.stores:
                 store.subscribe(self._follow_named)

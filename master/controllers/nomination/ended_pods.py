@@ -1,7 +1,7 @@
-"""The pods of gangs that have succeeded. Their ranks do not count as missing.
+"""The pods of gangs that have succeeded, or failed for good. Their ranks do not count as missing.
 
 The store of pods follows unfinished pods only, because finished pods use no resources and may be
-many. Of a pod of a gang that succeeded, `EndedPods` keeps the gang, the rank and the name. It takes
+many. Of a pod of a gang that ended, `EndedPods` keeps the gang, the rank and the name. It takes
 them from two stores: the store of pods reports a pod that just ended, with its last version, when
 the pod leaves that store; the store of ended pods lists all of them, for a new leader too.
 """
@@ -9,14 +9,14 @@ the pod leaves that store; the store of ended pods lists all of them, for a new 
 from collections.abc import Callable, Iterable
 
 from master.kube.gang_pod import ClusterPod, EndedPod, ended_pod
-from master.kube.objects import SUCCEEDED_PHASE, Key
+from master.kube.objects import Key
 from master.kube.reflector import Removed, StoreEvent
 from master.kube.store import Grouped, Store, updates
 from topo.gangs.machine.gang import GangId
 
 
 class EndedPods:
-    """Pods that succeeded, by gang. Each of `marks` is called with a gang that changed. Mutable."""
+    """Pods that ended, by gang. Each of `marks` is called with a gang that changed. Mutable."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class EndedPods:
         pods.subscribe(self._follow_pods)
 
     def of(self, gang_id: GangId) -> Iterable[EndedPod]:
-        """Return the pods of a gang that succeeded."""
+        """Return the pods of a gang that succeeded, or failed and are not made again."""
         return self._pods.values(gang_id).values()
 
     def _follow_ended(self, event: StoreEvent[EndedPod]) -> None:
@@ -38,7 +38,7 @@ class EndedPods:
             self._set(key, pod)
 
     def _follow_pods(self, event: StoreEvent[ClusterPod]) -> None:
-        if not isinstance(event, Removed) or event.object.phase != SUCCEEDED_PHASE:
+        if not isinstance(event, Removed) or not event.object.finished:
             return
         last = ended_pod(event.object)
         if last.gang_id:

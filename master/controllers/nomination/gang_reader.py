@@ -7,6 +7,7 @@ from master.controllers.nomination.evictable import evictable_pods
 from master.controllers.nomination.gangs.builder import build_gang, outline_gang
 from master.controllers.nomination.gangs.context import GangContext
 from master.controllers.nomination.gangs.ranks import first_of
+from master.controllers.nomination.gangs.size import awaited_pods
 from master.controllers.nomination.gangs.start_conditions import awaited_quota
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.native import NativeGangs
@@ -82,9 +83,13 @@ class GangReader:
             if any(member.gated for member in gang.members):
                 yield gang_id
 
-    def succeeded(self, gang_id: GangId) -> int:
-        """Return how many ranks of a gang have succeeded."""
-        return len({pod.rank for pod in self._context.ended(gang_id)})
+    def awaited_pods(self, gang_id: GangId) -> int | None:
+        """Return how many pods of a gang are to run together now; None where none says so.
+
+        O(pods).
+        """
+        pods = self.pods(gang_id) or self._native.pods(gang_id)
+        return awaited_pods(pods, self._context.ended(gang_id), self._context) if pods else None
 
     def namespace(self, gang_id: GangId) -> str:
         """Return the namespace of a gang's pods; empty for a gang that is unknown."""

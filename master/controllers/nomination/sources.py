@@ -1,6 +1,6 @@
 """The cluster objects that the nomination controller reads."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,6 +9,7 @@ from master.kube.dra.counts import DeviceCounts
 from master.kube.gang_pod import ClusterPod, EndedPod
 from master.kube.objects import Key, NodeObject, QuotaObject
 from master.kube.schedulers.composite_groups import CompositeGroupObject
+from master.kube.schedulers.jobs import JobObject
 from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import PodGroupObject, QueueObject
 from master.kube.store import Store
@@ -55,11 +56,11 @@ class Reservations(Protocol):
 class Sources:
     """The watched resources; PodGroups and queues only if Volcano is installed.
 
-    `scheduling_groups` and `composite_groups` are the PodGroups of Kubernetes, only where those are
-    used. `is_answered`:
-    what pods name beside these (volumes, devices) was listed, or cannot be: the API server lacks
-    the kind, or refuses it to this master. `reservations`: what pods consume of
-    ProvisioningRequests, None where those are not answered.
+    `jobs` are those that say how many pods they have. `scheduling_groups` and `composite_groups`
+    are the PodGroups of Kubernetes, only where those are used. `is_answered`: what pods name beside
+    these (volumes, devices), and the jobs were listed, or cannot be: the API server lacks the kind,
+    or refuses it to this master. `reservations`: what pods consume of ProvisioningRequests, None
+    where those are not answered.
     """
 
     nodes: Store[NodeObject]
@@ -73,4 +74,5 @@ class Sources:
     volumes: Volumes
     devices: DeviceCounts
     is_answered: Callable[[], bool]
+    jobs: Sequence[Store[JobObject]] = ()
     reservations: Reservations | None = None

@@ -253,6 +253,7 @@ class PodParser:
             **self._standing(found, common, gang, place[1]),
             rank=rank,
             has_rank=has_rank,
+            stays_failed=kind is not None and kind.keeps_failed_pods,
             is_elastic=kind is not None and kind.is_elastic,
             lacks_cost=kind is not None
             and kind.has_deletion_costs

@@ -24,6 +24,7 @@ from master.kube.gang_pod import ended_pod
 from master.kube.objects import NODES, PODS, QUOTAS, parsed
 from master.kube.schedulers.composite_groups import COMPOSITE_GROUPS
 from master.kube.schedulers.gpu_quotas import gpu_quota
+from master.kube.schedulers.jobs import SIZED_KINDS, read_resource
 from master.kube.schedulers.scheduling_groups import SCHEDULING_GROUPS
 from master.kube.schedulers.volcano import POD_GROUPS, QUEUES
 from master.kube.volumes import CLAIMS, STORAGE_CLASSES, VOLUMES
@@ -291,7 +292,7 @@ async def leading(
         api,
         parsed(PODS, lambda found: ended_pod(parser.parse(found))),
         delay_s=0.02,
-        chosen=_has_succeeded,
+        chosen=_has_ended_in_gang,
     )
     devices = counts(api, delay_s=0.02)
     capacity = ClusterCapacity(placements.state, nodes, pods, devices)
@@ -320,6 +321,10 @@ async def leading(
             queues=ModelStore(api, QUEUES, delay_s=0.02, synced=in_volcano),
             quotas=quotas,
             ended_pods=ended,
+            jobs=tuple(
+                ModelStore(api, read_resource(kind, WORDS), delay_s=0.02, chosen=_is_stamped)
+                for kind in SIZED_KINDS
+            ),
             scheduling_groups=ModelStore(api, SCHEDULING_GROUPS, delay_s=0.02, synced=False),
             composite_groups=ModelStore(api, COMPOSITE_GROUPS, delay_s=0.02, synced=False),
             volumes=Volumes(
@@ -385,6 +390,9 @@ def _has_ended(pod: Any) -> bool:
     return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
 
 
-def _has_succeeded(pod: Any) -> bool:
-    is_of_gang = WORDS.group in pod["metadata"].get("labels", {})
-    return bool(is_of_gang and pod.get("status", {}).get("phase") == "Succeeded")
+def _is_stamped(job: Any) -> bool:
+    return WORDS.pods in str(job["spec"])
+
+
+def _has_ended_in_gang(pod: Any) -> bool:
+    return WORDS.group in pod["metadata"].get("labels", {}) and _has_ended(pod)

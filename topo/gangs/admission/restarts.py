@@ -36,8 +36,8 @@ from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, AdmissionOutcome,
 from topo.gangs.annotation_keys import KUEUE_WORKLOAD
 from topo.gangs.job_kinds.job_kind import JobKind
 from topo.gangs.job_kinds.templates import Template, field_path
+from topo.gangs.job_ranks import gang_of_job
 from topo.gangs.json_patch import mapping, mappings, member_at, sequence, text
-from topo.gangs.machine.gang import GangId, gang_of_owner
 from topo.gangs.stamp import read_number
 from topo.model.errors import Refusal
 
@@ -54,7 +54,7 @@ def judge_change(
     sizes = {each.name: each.pods for each in kind.parts(before).templates}
     was_stopped, is_stopped = _is_stopped(before, kind), _is_stopped(job, kind)
     starts = was_stopped and not is_stopped
-    group = rules.native_group(_gang(before, kind))
+    group = rules.native_group(gang_of_job(before, kind))
     for each in kind.parts(job).templates:
         was = sizes.get(each.name, 0)
         if not _is_sliced(each, kind, rules) or not each.pods or (each.pods == was and not starts):
@@ -75,7 +75,7 @@ def judge_scale(
 ) -> AdmissionOutcome:
     """Return the outcome for the subresource `scale` of a job of a kind; O(1)."""
     was, pods = (mapping(each.get("spec")).get("replicas") for each in (before, scale))
-    size = rules.native_group(_gang(before, kind))
+    size = rules.native_group(gang_of_job(before, kind))
     if not isinstance(pods, int) or pods == was:
         return UNCHANGED
     if size is None:
@@ -148,13 +148,6 @@ def _leaving_pods(
 
 def _denied(what: str, where: str, fix: str) -> AdmissionOutcome:
     return AdmissionOutcome(Result.DENIED, refusal=Refusal(what, where, fix))
-
-
-def _gang(job: Mapping[str, Any], kind: JobKind) -> GangId:
-    if kind.gang_of_job is not None:
-        return kind.gang_of_job(job)
-    namespace = text(mapping(job.get("metadata")).get("namespace"))
-    return gang_of_owner(namespace, kind.api_version, kind.kind, _uid(job))
 
 
 def _uid(found: Mapping[str, Any]) -> str:

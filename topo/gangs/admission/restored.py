@@ -7,7 +7,8 @@ A list of templates is one value to a merge patch and to a server-side apply, so
 job again takes the stamps away, even with no change at all: later pods would have no groups, and
 the controllers that let no template change would refuse it. What was stamped stays as long as the
 job asks for groups at all. Words of the user that differ now are not heeded, with a warning: pods
-that run were placed by those before. A template of a new name gets no stamp.
+that run were placed by those before. A template of a new name gets no stamp. So the size in a stamp
+is that at the creation; the size now is read from the job (`topo.gangs.job_ranks`).
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,12 +1,13 @@
 """What the product knows of a kind of job: a row of the table `kinds`.
 
-A gang is found from its pods alone: no object of a kind is ever read back from the cluster. At its
-creation the webhook reads the size and the order of ranks from the job and stamps them on its
-templates; identity and number of a pod are on labels that the kind's controller writes.
+A gang is found from its pods. At its creation the webhook reads the size and the order of ranks
+from the job and stamps them on its templates; identity and number of a pod are on labels that the
+kind's controller writes. How many pods there are now says the job, where the master follows it
+(`states_size`).
 
     where               what
     the job             size: its templates and their pods (`parts`)
-    the pod's template  the stamp: pods of the gang, rank of the first pod, pods of a group
+    the pod's template  the stamp: pods of the gang at first, rank of the first, pods of a group
     the pod's labels    which gang (`gang`), and which pod of its template (`index_key`)
 """
 
@@ -80,6 +81,7 @@ class JobKind:
     field beside its template that is the number of pods, empty where that never changes.
     `leaves_pods_beyond`: its controller deletes the pods of one that is stopped up to its size
     alone. `gang_of_job` returns the gang of a job; without it the job itself is the gang.
+    `keeps_failed_pods`: its controller makes no pod again while the one that failed is there.
     """
 
     name: str
@@ -101,7 +103,14 @@ class JobKind:
     size_key: str = "replicas"
     leaves_pods_beyond: bool = False
     gang_of_job: Callable[[Mapping[str, Any]], GangId] | None = None
+    keeps_failed_pods: bool = False
     api_version: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "api_version", f"{self.group}/{self.version}")
+
+    @property
+    def states_size(self) -> bool:
+        """Whether an object of the kind says how many pods one gang has, as long as that lasts."""
+        is_gang = self.gang is None or self.gang_of_job is not None
+        return is_gang and not self.is_elastic and self.relay is None

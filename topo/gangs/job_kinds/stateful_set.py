@@ -1,12 +1,11 @@
 """Reader of a StatefulSet: all of its pods are a gang, ranked by their ordinals.
 
-Size: `spec.replicas` at its creation; pods of higher ordinals that come later are placed beside the
-others. Identity: the StatefulSet itself. Rank: the label apps.kubernetes.io/pod-index, less
+Size: `spec.replicas`; pods of higher ordinals that come later are placed beside the others.
+Identity: the StatefulSet itself. Rank: the label apps.kubernetes.io/pod-index, less
 `spec.ordinals.start`.
 
 With podManagementPolicy OrderedReady, the default, pod n + 1 is made once pod n is ready: its pods
-come late. One that is scaled in looks like one that is still growing, since nothing is read but
-pods; so no place is kept once no further pod came for an hour (`gangs.members`).
+come late. No place is kept once no further pod came for an hour (`gangs.members`).
 
 Source: k8s.io/kubernetes v1.37, pkg/controller/statefulset.
 """

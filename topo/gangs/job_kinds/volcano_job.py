@@ -85,4 +85,5 @@ VOLCANO_JOB = JobKind(
     resource="jobs",
     index_key=TASK_INDEX,
     parts=volcano_job,
+    keeps_failed_pods=True,
 )

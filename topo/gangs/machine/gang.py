@@ -220,6 +220,8 @@ class Gang:
     with the places that it books.
     `booked` are holds of others that its pods take over with their places: those of a request for
     capacity that they consume.
+    `ended` are ranks of which no pod is made again, though none of it has succeeded here; `later`
+    those of which one is made only once pods of other ranks have ended.
     """
 
     id: GangId
@@ -248,6 +250,15 @@ class Gang:
     labelled: Mapping[NodeName, Selection]
     holds: HeldPlaces = field(default_factory=dict)
     booked: tuple[HoldId, ...] = ()
+    ended: frozenset[int] = frozenset()
+    later: frozenset[int] = frozenset()
+
+    @property
+    def done_ranks(self) -> frozenset[int]:
+        """The ranks of which no pod is awaited any more; O(members)."""
+        pods = self.request.pods
+        succeeded = (m.rank for m in self.members if m.succeeded and 0 <= m.rank < pods)
+        return self.ended.union(succeeded)
 
     def bypassed_webhook(self) -> frozenset[PodUid]:
         """Return the pods that were created without a gate and wait for planned ones; O(members).

@@ -22,7 +22,7 @@ Example: a gang of pods p0 to p3 in groups of two, p0 and p1 bound on n0 and n1,
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from topo.gangs.machine.gang import Gang, Member, PodUid
@@ -281,12 +281,10 @@ def _find_blocker(record: Record) -> Blocker | None:
     gated = [member for member in live if member.gated and member.fixed is None]
     gated += (member for member in gang.choosers if member.waits and member.gated)
     foreign = [member.name for member in gated if member.other_gates]
-    ranks = {member.rank for member in live}
     expected = range(gang.request.pods)
-    if record.surplus:
-        twice = {m.rank for m in live if m.uid in record.surplus}
+    if twice := {m.rank for m in live if m.uid in record.surplus and m.rank in expected}:
         names = [member.name for member in live if member.rank in twice][:_SHOWN]
-        text = f"pods {', '.join(names)} have ranks that others have or that the gang has not"
+        text = f"pods {', '.join(names)} have ranks that others have"
         return Blocker(GangState.PODS_MISSING, text)
     if gated and gang.awaits:
         return Blocker(GangState.NEVER_LET_IN if gang.hopeless else GangState.QUEUE, gang.awaits)
@@ -295,16 +293,46 @@ def _find_blocker(record: Record) -> Blocker | None:
     if foreign:
         text = f"another scheduling gate is on {len(foreign)} of {len(gated)} pods ({foreign[0]})"
         return Blocker(GangState.OTHER_GATE, text)
+    return _missing_pods(record, live, is_any_awaited=bool(gated)) or _pods_too_early(record)
+
+
+def _missing_pods(
+    record: Record, live: Sequence[Member], *, is_any_awaited: bool
+) -> Blocker | None:
+    """Return which ranks have no pod yet; `is_any_awaited`: a gated pod names no node itself."""
+    gang, expected = record.gang, range(record.gang.request.pods)
     # One pod says how many there are: what is counted are those that are there.
-    done = {member.rank for member in gang.members if member.succeeded and member.rank in expected}
-    there = done.union(ranks)
-    name_nodes = not gated and any(member.gated for member in live)
+    ranks = {member.rank for member in live if member.rank in expected}
+    there = ranks | gang.done_ranks | gang.later
+    name_nodes = not is_any_awaited and any(member.gated for member in live)
     is_short = len(there) < len(expected)
     if is_short and not name_nodes and not (gang.is_elastic and record.is_released):
         first = next(rank for rank in expected if rank not in there)
-        text = f"{len(there)} of {len(expected)} pods are there; rank {first} is missing"
+        pods = f"{len(there - gang.later)} of {len(expected) - len(gang.later)} pods"
+        text = f"{pods} are there; rank {first} is missing"
         return Blocker(GangState.PODS_MISSING, text, some=True)
     return None
+
+
+def _pods_too_early(record: Record) -> Blocker | None:
+    """Return which gated pods wait for others that are made once pods of their gang have ended.
+
+    So does one of a rank that the job has not, or not yet; a bound one is about to leave.
+    """
+    gang, pods = record.gang, record.gang.request.pods
+    if beyond := [m.name for m in gang.members if m.waits and m.gated and m.rank >= pods]:
+        names = ", ".join(beyond[:_SHOWN])
+        text = f"pods {names} have ranks that a job of {pods} pods has not"
+        return Blocker(GangState.PODS_MISSING, text, some=True)
+    if not (gang.later and record.is_released):
+        return None
+    groups = {gang.group_of(rank): rank for rank in sorted(gang.later, reverse=True)}
+    waiting = (m for m in _unplaced_pods(record) if m.gated and gang.group_of(m.rank) in groups)
+    if (first := next(waiting, None)) is None:
+        return None
+    group = gang.group_of(first.rank)
+    text = f"rank {groups[group]} of group {group} is made once others of its job have ended"
+    return Blocker(GangState.PODS_MISSING, text, some=True)
 
 
 def _moving_and_new_pods(
@@ -360,8 +388,7 @@ def _new_pods(record: Record) -> tuple[list[Member], list[Member]]:
     kept = {gang.group_of(m.rank) for m in gang.members if kept_node(record, m) is not None}
     arrived = [member for member in _unplaced_pods(record) if member.gated]
     ranks = {member.rank for member in arrived}
-    ranks |= {member.rank for member in gang.members if member.succeeded}
-    there = Counter(map(gang.group_of, ranks))
+    there = Counter(map(gang.group_of, ranks | gang.done_ranks))
     size_of = gang.request.pods_of_group
     near = [member for member in arrived if gang.group_of(member.rank) in kept]
     new = [

@@ -417,13 +417,13 @@ def is_covered(record: Record) -> bool:
 
 def _is_complete(record: Record) -> bool:
     """Whether a plan without opened pods is for enough pods of the gang, and is held."""
-    holds = {note.hold for note in record.plan.values()}
-    ranks = {member.rank for member in record.gang.members if member.live or member.succeeded}
+    holds, gang = {note.hold for note in record.plan.values()}, record.gang
+    ranks = {member.rank for member in gang.members if member.live} | gang.done_ranks | gang.later
     return (
         is_covered(record)
-        and len(ranks) == record.gang.request.pods == max(ranks) + 1
+        and len(ranks) == gang.request.pods == max(ranks) + 1
         and len(holds) == 1
-        and (record.over or all(is_held(note, record.gang.holds) for note in record.plan.values()))
+        and (record.over or all(is_held(note, gang.holds) for note in record.plan.values()))
     )
 
 

@@ -187,8 +187,7 @@ def _chooser_writes(record: Record, progress: Progress) -> dict[Key, Instruction
         for m in gang.members
         if m.live and (m.node is not None or m.uid in record.plan)
     }
-    done = {member.rank for member in gang.members if member.succeeded}
-    is_kept = len(nodes.keys() | done) >= gang.request.pods and not record.lost
+    is_kept = len(nodes.keys() | gang.done_ranks) >= gang.request.pods and not record.lost
     why = gang.ungated or ("" if nodes or not is_kept else "the other pods of its gang have ended")
     why = why if _label_of(gang) else why or "its gang needs no domain of its own"
     if why:

@@ -1,9 +1,9 @@
 """Pods and their context → one gang.
 
 A gang is the pods of one controller, or of one PodGroup of Kubernetes, that the admission webhook
-stamped. The stamp on each pod describes the whole gang, so no job is read. PodGroup and Queue are
-read, because they decide whether Volcano admits a gang, and PodGroups of Kubernetes (scheduling
-groups here), because they decide how kube-scheduler binds it.
+stamped. The stamp on each pod describes the whole gang; how large it is now its job says (`size`).
+PodGroup and Queue are read, because they decide whether Volcano admits a gang, and PodGroups of
+Kubernetes (scheduling groups here), because they decide how kube-scheduler binds it.
 
 Every gate must be opened eventually. So a gated pod whose gang cannot be determined is a gang of
 its own that is *ungated*: its gate is opened and it is scheduled without a plan.
@@ -22,6 +22,7 @@ from master.controllers.nomination.gangs.members import (
 )
 from master.controllers.nomination.gangs.ranks import ranked_as_consumers, ranked_pods
 from master.controllers.nomination.gangs.request import stated_request
+from master.controllers.nomination.gangs.size import ranks_without_pods
 from master.controllers.nomination.gangs.start_conditions import awaited_quota
 from master.controllers.nomination.queues.quota import MissingQuota
 from master.controllers.nomination.sources import Reservation
@@ -53,11 +54,14 @@ def build_gang(gang_id: GangId, pods: Sequence[GangPod], context: GangContext) -
     request = unplanned if isinstance(stated, str) else stated
     awaits = awaited_quota(gang_id, ranked, context) or _awaited_booking(reservation)
     kind, name = gang_name(first)
+    unmade = ranks_without_pods(ranked, context.ended(gang_id), context)
     gang = Gang(
         id=gang_id,
         namespace=first.metadata.namespace,
         name=name,
         kind=kind,
+        ended=unmade.ended,
+        later=unmade.later,
         binding=_binding(first, context),
         request=request,
         at_least=_at_least(first, group, request, context),
@@ -90,7 +94,7 @@ def _within_budget(gang: Gang, ranked: Sequence[GangPod], context: GangContext) 
     Without a budget for their places a gang waits; one that has begun goes on with the pods that it
     has. What may not be kept is not even made: one pod may state thousands of others.
     """
-    lacking = lacking_ranks(gang.members, ranked, gang.request)
+    lacking = lacking_ranks(gang, ranked)
     until_s = kept_until_s(gang.id, ranked, context) if lacking else -inf
     if context.clock() >= until_s:
         lacking = ()

@@ -15,6 +15,7 @@ from master.kube.schedulers.scheduling_groups import SchedulingGroupObject
 from master.kube.schedulers.volcano import PodGroupObject
 from master.kube.schema.affinity import NodeSelector
 from topo.gangs.annotation_keys import AnnotationKeys
+from topo.gangs.job_ranks import JobRanks
 from topo.gangs.machine.gang import Gang, GangId, HeldPlaces, Selection
 from topo.model.ids import Kind, NodeName
 from topo.model.pod_requests import Amounts
@@ -36,11 +37,12 @@ class GangContext:
     now. `kind_of_tier` returns the kind of group that a Volcano tier number stands for,
     `tier_of_kind` the reverse, `kind_of_label` the kind whose name a node label holds. `devices`
     returns the devices that the claims of a pod take. `ended` returns the pods of a gang that have
-    succeeded. `ungated` maps gangs whose gates a person wants opened to the reason. `reservation`
-    returns what a request has booked, None where those are not answered. `booked_until_s` returns
-    when the last hold of a gang ends, on `clock`. `beyond_budget` returns why the namespace of a
-    gang may not keep places for the pods that it lacks. `ahead_s` is Unix time minus the master's
-    clock; it is constant during a leader's term.
+    succeeded, or failed for good. `job_ranks` returns the ranks that a gang's job has now, None
+    where that is not known. `ungated` maps gangs whose gates a person wants opened to the reason.
+    `reservation` returns what a request has booked, None where those are not answered.
+    `booked_until_s` returns when the last hold of a gang ends, on `clock`. `beyond_budget` returns
+    why the namespace of a gang may not keep places for the pods that it lacks. `ahead_s` is Unix
+    time minus the master's clock; it is constant during a leader's term.
     """
 
     keys: AnnotationKeys
@@ -58,6 +60,7 @@ class GangContext:
     volume_nodes: Callable[[GangPod], tuple[NodeSelector | LabelIn, ...]]
     missing_volume: Callable[[GangPod], str]
     ended: Callable[[GangId], Iterable[EndedPod]]
+    job_ranks: Callable[[GangId], JobRanks | None] = lambda _: None
     ungated: Mapping[GangId, str] = field(default_factory=dict)
     reservation: Callable[[Key], Reservation | None] | None = None
     booked_until_s: Callable[[GangId], float] = lambda _: -inf

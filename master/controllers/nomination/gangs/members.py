@@ -5,8 +5,7 @@ from math import inf
 
 from master.controllers.nomination.gangs.context import GangContext
 from master.kube.gang_pod import EndedPod, GangPod
-from topo.gangs.machine.gang import GangId, Member, PodUid
-from topo.placement.job.request import Request
+from topo.gangs.machine.gang import Gang, GangId, Member, PodUid
 
 AHEAD_S = 3600.0
 """How long places are kept for further pods after the newest one, or after they were booked: large
@@ -15,21 +14,20 @@ models are loaded for half an hour before a pod is ready, and the next ones are 
 
 def present_members(ranked: Sequence[GangPod], context: GangContext) -> tuple[Member, ...]:
     """Return the members of a gang that are there: its pods by rank, then those that ended."""
-    ended = (_ended_member(pod) for pod in _ended_pods(ranked[0], context))
+    found = _ended_pods(ranked[0], context)
+    ended = (_ended_member(pod) for pod in found if not pod.failed)
     return (*(member_of(pod) for pod in ranked if not pod.is_chooser), *ended)
 
 
-def lacking_ranks(
-    members: Sequence[Member], ranked: Sequence[GangPod], request: Request
-) -> Collection[int]:
+def lacking_ranks(gang: Gang, ranked: Sequence[GangPod]) -> Collection[int]:
     """Return the ranks without a pod of a gang whose pods are not made together; O(pods).
 
     Once a pod has succeeded, the pod of a missing rank may have, too, so that none is lacking.
     """
-    if not ranked[0].is_late or any(member.succeeded for member in members):
+    if not ranked[0].is_late or any(member.succeeded for member in gang.members):
         return ()
-    there = {member.rank for member in members if member.live}
-    return [rank for rank in range(request.pods) if rank not in there]
+    there = {member.rank for member in gang.members if member.live} | gang.ended | gang.later
+    return [rank for rank in range(gang.request.pods) if rank not in there]
 
 
 def kept_until_s(gang_id: GangId, ranked: Sequence[GangPod], context: GangContext) -> float:
@@ -39,8 +37,9 @@ def kept_until_s(gang_id: GangId, ranked: Sequence[GangPod], context: GangContex
     pods: its time has not begun. Then it is that of its newest pod, or that of the booking of the
     places, which may be later; both are facts that the next leader reads. O(pods).
 
-    One that is made pod by pod looks, once it was scaled in, as if it still grew. While it grows
-    its pod of the highest rank is the newest, and it came after the one before.
+    One that is made pod by pod and whose job cannot be read looks, once it was scaled in, as if it
+    still grew. While it grows its pod of the highest rank is the newest, and it came after the one
+    before.
     """
     live = [pod for pod in ranked if not (pod.finished or pod.terminating)]
     if live and all(pod.gated for pod in live):

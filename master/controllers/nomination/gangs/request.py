@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from master.controllers.nomination.gangs.context import GangContext
+from master.controllers.nomination.gangs.size import ranks_of_job
 from master.controllers.nomination.sources import Reservation
 from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import GangPod, NodeWants
 from master.kube.schedulers.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
+from topo.gangs.stamp import Stamp, own_domains_of
 from topo.model.errors import Refusal
 from topo.model.ids import Kind
 from topo.model.limits import MAX_PODS, MAX_PODS_AHEAD
@@ -62,22 +64,30 @@ def _of_job(
     if (kind := context.kind_of_label(_topology_key(first, context))) is not None:
         within = _inner_kind(kind, within, context)
     placed = [pod for pod in ranked if not pod.is_chooser]
-    last = min(placed[-1].rank, MAX_PODS) if placed else 0
+    pods = max(1, _pods(ranked, stamp, context))
+    own_domains = own_domains_of(stamp.own_domains, pods)
     gpus = max([pod.gpus for pod in placed], default=0) or terms.group_size // stamp.pods_per_group
     request = Request(
-        # A rank beyond the stamp shows that the job has more pods than it was stamped with.
-        pods=last + 1 if _is_settled(ranked, context) else max(stamp.pods, last + 1),
+        pods=pods,
         gpus_per_pod=gpus,
         group_size=terms.group_size,
         mode=terms.mode,
         within=within,
-        own_domains=stamp.own_domains,
+        own_domains=own_domains or (),
         kins=_kins(ranked),
     )
     refusal = flaw(request)
-    if refusal is not None:
-        return f"{refusal.what}; {refusal.fix}"
+    if refusal is not None or own_domains is None:
+        parts = f"its {pods} pods are in more parts than may have domains of their own"
+        return f"{refusal.what}; {refusal.fix}" if refusal is not None else parts
     return _with_wants(request, ranked, context)
+
+
+def _pods(ranked: Sequence[GangPod], stamp: Stamp, context: GangContext) -> int:
+    """Return how many ranks the gang has."""
+    if not _is_settled(ranked, context):
+        return ranks_of_job(ranked, stamp, context).size
+    return min(ranked[-1].rank, MAX_PODS) + 1
 
 
 def _kins(pods: Sequence[GangPod]) -> tuple[Kin, ...]:
