@@ -129,7 +129,7 @@ def nodes_kept_apart(capacity: CapacityView, occupied: Collection[Occupied]) -> 
     return list(dict.fromkeys(nodes))
 
 
-class _StatedParts:
+class _Parts:
     """The parts of a job, by the ranks that it states."""
 
     def __init__(self, request: Request) -> None:
@@ -160,7 +160,7 @@ def misplaced_nodes(capacity: CapacityView, check: Check) -> dict[NodeName, str]
     apart = {*nodes_kept_apart(capacity, check.occupied)}
     why = "node {} is in a domain that another job has for itself"
     found = {node: why.format(node) for _, node in check.waiting if node in apart}
-    stated = _StatedParts(check.request)
+    stated = _Parts(check.request)
     for label in stated.all_labels():
         for node in _misplaced_by(label, _values(capacity, label), check, stated):
             found.setdefault(node, f"node {node} is in no domain of {label} that its part may have")
@@ -168,7 +168,7 @@ def misplaced_nodes(capacity: CapacityView, check: Check) -> dict[NodeName, str]
 
 
 def _misplaced_by(
-    label: str, values: Mapping[NodeName, str], check: Check, stated: _StatedParts
+    label: str, values: Mapping[NodeName, str], check: Check, stated: _Parts
 ) -> Iterator[NodeName]:
     ran, waiting = dict[int, list[NodeName]](), dict[int, list[NodeName]]()
     for rank, node in check.bound:
@@ -210,7 +210,7 @@ class _Question:
     def __init__(self, capacity: CapacityView, asked: Place) -> None:
         self._capacity, self._asked = capacity, asked
         request = asked.request
-        self._stated = _StatedParts(request)
+        self._stated = _Parts(request)
         self._base = [each for pods, each in request.by_rank for _ in range(pods)]
         self._values = {label: _values(capacity, label) for label in self._stated.all_labels()}
         self._kept = [(self._stated.part(rank), node) for rank, node in asked.kept]
