@@ -18,7 +18,11 @@ from master.controllers.provisioning.controller import ProvisioningController
 from master.controllers.provisioning.form import ProvisioningForm, RequestForm
 from master.controllers.provisioning.held_jobs import HeldJobs
 from master.controllers.provisioning.metrics import ProvisioningMetrics
-from master.controllers.provisioning.reservations import AllReservations, RequestReservations
+from master.controllers.provisioning.reservations import (
+    AllReservations,
+    JobBookings,
+    RequestReservations,
+)
 from master.controllers.provisioning.terms import RequestReader, TermsReader
 from master.controllers.provisioning.workload_form import WorkloadForm
 from master.controllers.provisioning.workload_stores import WorkloadStores, WorkloadTerms
@@ -88,7 +92,10 @@ def build_provisioning(
     if not parts:
         return None
     found = {name: part.reservations for name, part in parts.items()}
-    reservations = AllReservations(found.get(PROVISIONING), found.get(KUEUE_WORKLOADS))
+    of_requests, of_workloads = found.get(PROVISIONING), found.get(KUEUE_WORKLOADS)
+    if of_requests is not None and of_workloads is not None:
+        JobBookings(of_requests, of_workloads).join()
+    reservations = AllReservations(of_requests, of_workloads)
     return ProvisioningParts(parts, reservations, tuple(map(build.held, parts.values())))
 
 

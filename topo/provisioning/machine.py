@@ -385,7 +385,8 @@ class Provisioning:
             why = "the booking was lost, and what was booked cannot be read any more"
         else:
             self._put(replace(record, is_booking=True), is_settled=True)
-            return Rebook(request.uid, request.full_name, asked, groups, left_s + SLACK_S)
+            hold_s, name = left_s + SLACK_S, request.full_name
+            return Rebook(request.uid, name, asked, groups, hold_s, request.workload)
         return self._write(record, Phase.REVOKED, why, now_s)
 
     def _end_booking(self, record: RequestRecord, hold: HoldId) -> EndBooking:

@@ -126,13 +126,22 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class Rebook:
-    """Book the nodes once more that the request says are booked, or answer why not."""
+    """Book the nodes once more that the request says are booked, or answer why not.
+
+    `workload` is the Workload of Kueue that the request is of.
+    """
 
     uid: RequestUid
     name: str
     terms: Terms
     groups: BookedGroups
     hold_s: float
+    workload: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the request."""
+        return self.name.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)

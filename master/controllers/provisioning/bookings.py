@@ -5,7 +5,7 @@ Runs on the event loop without awaiting, so nothing else is booked between a sea
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from master.booking.ahead import AheadBudget
@@ -22,11 +22,12 @@ from topo.placement.booking.ahead import AheadRequest
 from topo.placement.booking.confirm import confirm_groups
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased
 from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRefused, HoldRequest, shortage
+from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.other_fabrics import in_words, shared_group
 from topo.placement.capacity.pod_room import PodRoom
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
-from topo.provisioning.course import RequestUid
+from topo.provisioning.course import ProvisioningRequest, RequestUid
 from topo.provisioning.messages import Book, Held, NoRoom, Rebook
 from topo.provisioning.record import (
     GPU_TYPE,
@@ -37,6 +38,9 @@ from topo.provisioning.record import (
     shown_groups,
 )
 from topo.provisioning.terms import Terms
+
+OfWorkload = Callable[[str, str], Sequence[HoldId]]
+"""Returns holds for a Workload of Kueue, by its namespace and name."""
 
 
 @dataclass
@@ -56,6 +60,10 @@ class RequestBookings:
     labels: Callable[[NodeName], Mapping[str, str]]
     label_keys: Mapping[Kind, str]
     server_now: Callable[[], float]
+    takes_over: OfWorkload = lambda *_: ()
+    """Returns the bookings of a job by another way of which one of these takes the place."""
+    gives_way: OfWorkload = lambda *_: ()
+    """Returns the bookings of a job by another way that took the place of one of these."""
     _holds: dict[RequestUid, Hold] = field(default_factory=dict)
     _by_namespace: Counter[str] = field(default_factory=Counter)
     _version: object = None
@@ -118,6 +126,11 @@ class RequestBookings:
         found_now = confirm_groups(free, hold.wish.request, _pods_of(hold), None)
         return found_now if isinstance(found_now, str) else ""
 
+    def is_booked_elsewhere(self, request: ProvisioningRequest) -> bool:
+        """Return whether the job of a request has its booking by another way."""
+        workload = request.workload
+        return bool(workload and self.gives_way(request.namespace, workload))
+
     # What changes them
 
     def find(self, asked: Book | Rebook) -> Held | NoRoom:
@@ -132,17 +145,19 @@ class RequestBookings:
         # What nodes have beside GPUs has no version, so that a refusal counts for a second.
         if self._refused_at != (at := (self.state.version, int(self.state.clock()))):
             self._refused, self._refused_at = {}, at
-        if (known := self._refused.get(asked.terms)) is not None:
+        own = self._own_holds(asked)
+        if not own and (known := self._refused.get(asked.terms)) is not None:
             return replace(known, uid=asked.uid)
-        found = self._place(asked, request)
+        found = self._place(asked, request, own)
         if not isinstance(found, Placed):
             refused = NoRoom(asked.uid, found.text, found.never)
-            self._refused[asked.terms] = refused
+            if not own:
+                self._refused[asked.terms] = refused
             return refused
-        excess = self._excess(asked)
+        excess = self._excess(asked, own)
         if why := excess(found.gpu_type):
             others = self.state.capacity.types_for(request.eligible)
-            tried = (self._place(asked, request.on_type(e)) for e in others if not excess(e))
+            tried = (self._place(asked, request.on_type(e), own) for e in others if not excess(e))
             other = next((each for each in tried if isinstance(each, Placed)), None)
             if other is None:
                 return NoRoom(asked.uid, why)
@@ -157,18 +172,33 @@ class RequestBookings:
                 gpu_type=found.gpu_type,
                 groups=found.groups,
             ),
+            own,
         )
 
-    def _place(self, asked: Book, request: Request) -> Placed | Refused:
+    def _own_holds(self, asked: Book | Rebook) -> tuple[HoldId, ...]:
+        """Return the bookings of the same job that the one asked for takes the place of.
+
+        Not one of which pods have a part.
+        """
+        if not asked.workload:
+            return ()
+        bookings, holds = self.state.bookings, self.takes_over(asked.namespace, asked.workload)
+        return tuple(h for h in holds if bookings.awaited(h) == bookings.planned(h))
+
+    def _place(self, asked: Book, request: Request, own: Sequence[HoldId]) -> Placed | Refused:
         members = tuple(_member(asked.uid, rank) for rank in range(request.pods))
         takes, gpus = asked.terms.takes, request.gpus_per_pod
         room = PodRoom(self.state.room, takes, gpus)
         place = Place(
             id=GangId(asked.uid), ask=0, request=request, wanted=members, takes=takes, reserve=False
         )
-        return answer_place(self.state.capacity, place, (), room=room)
+        return answer_place(self._without(own), place, (), room=room)
 
-    def _excess(self, asked: Book) -> Callable[[str], str]:
+    def _without(self, own: Sequence[HoldId]) -> CapacityView:
+        capacity = self.state.capacity
+        return capacity.with_changes(released=own) if own else capacity
+
+    def _excess(self, asked: Book, own: Sequence[HoldId]) -> Callable[[str], str]:
         """Return what says why the namespace may not have these GPUs booked, of a type."""
         request = asked.terms.request
         ahead = AheadRequest(
@@ -179,6 +209,7 @@ class RequestBookings:
             pods=request.pods,
             resource=asked.terms.resource,
             workload=asked.workload,
+            own=own,
         )
         return lambda gpu_type: self.ahead.excess(replace(ahead, gpu_type=gpu_type))
 
@@ -193,19 +224,23 @@ class RequestBookings:
 
     def rebook(self, asked: Rebook) -> Held | NoRoom:
         """Book the recorded nodes; or return why they are not free."""
-        request = asked.terms.request
-        plan = confirm_groups(self.state.capacity, request, asked.groups.groups, None)
+        request, own = asked.terms.request, self._own_holds(asked)
+        plan = confirm_groups(self._without(own), request, asked.groups.groups, None)
         if isinstance(plan, str):
             return NoRoom(asked.uid, plan)
         wish = HoldRequest(request, asked.hold_s, self._key(asked))
-        return self._hold(asked.uid, HoldAsked.of(wish, plan, _new_hold(), self.state.generation))
+        booking = HoldAsked.of(wish, plan, _new_hold(), self.state.generation)
+        return self._hold(asked.uid, booking, own)
 
     def release(self, hold: HoldId) -> None:
         """End a booking; one that has ended is no error."""
         self.state.advance(HoldReleased(hold))
 
-    def _hold(self, uid: RequestUid, booking: HoldAsked) -> Held | NoRoom:
-        *_, change = self.state.advance(booking)
+    def _hold(
+        self, uid: RequestUid, booking: HoldAsked, own: Sequence[HoldId] = ()
+    ) -> Held | NoRoom:
+        """Book in one step in which the job's own bookings end, so that nobody gets their nodes."""
+        *_, change = self.state.advance(*map(HoldReleased, own), booking)
         if isinstance(change, HoldRefused):
             return NoRoom(uid, f"{change.refusal.what}; {change.refusal.fix}")
         assert isinstance(change, HoldChange), "it was reserved"  # noqa: S101 - for the checker

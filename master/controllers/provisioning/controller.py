@@ -55,7 +55,7 @@ from topo.provisioning.messages import (
     TermBegun,
     WriteStatus,
 )
-from topo.provisioning.terms import Terms
+from topo.provisioning.terms import NothingToBook, Terms
 from topo.publish.event_series import EventSeries, Reporter
 from topo.publish.node_events import EventContent
 
@@ -75,6 +75,7 @@ SEARCHES_A_TURN = 16
 """Searches for groups before what changed meanwhile is read. Many requests may wait, and one search
 takes up to a second; what others had booked is to be ended meanwhile."""
 MOST_EVENTS = 20
+_ELSEWHERE = NothingToBook("its ProvisioningRequest has its groups booked")
 
 _log = structlog.get_logger(__name__)
 
@@ -279,11 +280,12 @@ class ProvisioningController:
                 request = replace(request, details=held.details)
         elif (before := self._holds.get(uid)) is not None:
             taken, given_up = self.bookings.how_it_ended(before)
+        is_elsewhere = self.bookings.is_booked_elsewhere(request)
         return RequestObserved(
             request=request,
-            asked=self.terms.read(request, eligible),
+            asked=_ELSEWHERE if is_elsewhere else self.terms.read(request, eligible),
             held=held,
-            taken=taken or (held is None and self._has_pods(key)),
+            taken=taken or is_elsewhere or (held is None and self._has_pods(key)),
             given_up=given_up,
             broken=self.bookings.broken(uid) if held is not None else "",
         )

@@ -143,3 +143,38 @@ class AllReservations:
 
     def _of(self, key: Key) -> RequestReservations | None:
         return self.workloads if is_workload(key[1]) else self.requests
+
+
+@dataclass(frozen=True, slots=True)
+class JobBookings:
+    """The bookings of a job of Kueue by its Workload, and by a ProvisioningRequest of that.
+
+    Either of them is the booking of the job. A request takes over what is booked for its Workload,
+    since Kueue has its pods consume the request, and a Workload books nothing beside it.
+    """
+
+    requests: RequestReservations
+    workloads: RequestReservations
+
+    def join(self) -> None:
+        """Have the bookings of both kinds know each other."""
+        self.requests.bookings.takes_over = self.of_workload
+        self.workloads.bookings.gives_way = self.of_requests
+
+    def of_workload(self, namespace: str, name: str) -> tuple[HoldId, ...]:
+        """Return what is booked for a Workload: before its quota, or by an AdmissionCheck. O(1)."""
+        hold = self.workloads.hold_of((namespace, of_workload(name)))
+        return (hold,) if hold is not None else ()
+
+    def of_requests(self, namespace: str, name: str) -> tuple[HoldId, ...]:
+        """Return what is booked for the requests of a Workload; O(bookings of requests)."""
+        known = self.requests.store.objects
+        found = (
+            (hold, known.get(self.requests.request_of(hold) or ("", "")))
+            for hold in self.requests.bookings.holds().values()
+        )
+        return tuple(
+            hold.id
+            for hold, each in found
+            if each is not None and (each.value.namespace, each.value.workload) == (namespace, name)
+        )

@@ -13,7 +13,11 @@ from master.controllers.provisioning.bookings import RequestBookings
 from master.controllers.provisioning.controller import ProvisioningController
 from master.controllers.provisioning.form import ProvisioningForm, RequestForm
 from master.controllers.provisioning.metrics import ProvisioningMetrics
-from master.controllers.provisioning.reservations import RequestReservations
+from master.controllers.provisioning.reservations import (
+    AllReservations,
+    JobBookings,
+    RequestReservations,
+)
 from master.controllers.provisioning.terms import RequestReader, TermsReader
 from master.controllers.provisioning.workload_form import WorkloadForm
 from master.controllers.provisioning.workload_stores import WorkloadStores, WorkloadTerms
@@ -79,7 +83,9 @@ class RequestCluster:
 
     api: ApiModel = field(default_factory=lambda: ApiModel(delay_s=0.005))
     of_kueue: bool = False
-    """Whether its masters answer for workloads of Kueue, and not ProvisioningRequests."""
+    """Whether its masters answer for workloads of Kueue."""
+    has_requests: bool = True
+    """Whether its masters answer ProvisioningRequests; else `of_kueue`."""
 
     def __post_init__(self) -> None:
         for host, groups in VENDOR_LABELS.items():
@@ -169,9 +175,14 @@ class RequestCluster:
         built: list[ProvisioningController] = []
 
         def reservations(following: Following) -> Reservations:
+            of_requests = of_workloads = None
+            if self.has_requests:
+                of_requests = _build(self.api, following, built, is_served=is_served)
             if self.of_kueue:
-                return _build_for_kueue(self.api, following, built)
-            return _build(self.api, following, built, is_served=is_served)
+                of_workloads = _build_for_kueue(self.api, following, built)
+            if of_requests is not None and of_workloads is not None:
+                JobBookings(of_requests, of_workloads).join()
+            return AllReservations(of_requests, of_workloads)
 
         async with leading(
             self.api,
@@ -183,15 +194,16 @@ class RequestCluster:
             reservations=reservations,
             ahead_share=ahead_share,
             server_now=server_now,
-            is_answered=lambda: not awaits_promises or built[0].is_restored,
+            is_answered=lambda: not awaits_promises or all(each.is_restored for each in built),
         ) as leader:
-            task = asyncio.ensure_future(built[0].run() if leads else asyncio.Event().wait())
+            tasks = [asyncio.ensure_future(each.run()) for each in built if leads]
             try:
                 yield RequestMaster(leader, built[0])
-                assert not task.done(), task.exception()
+                assert not any(each.done() for each in tasks), [e.exception() for e in tasks]
             finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _build(
@@ -260,8 +272,8 @@ def _finish(
             planner=following.placements.planner,
             writer=following.writer,
             reporter=Reporter("topo-master", "topo-master-0"),
-            metrics=ProvisioningMetrics(following.registry),
-            errors=ObjectErrors(following.registry),
+            metrics=built[0].metrics if built else ProvisioningMetrics(following.registry),
+            errors=built[0].errors if built else ObjectErrors(following.registry),
             kind=ObjectKind.WORKLOAD if of_kueue else ObjectKind.REQUEST,
             is_counted=following.capacity.settled.is_set,
             is_leaving=lambda: False,

@@ -38,8 +38,8 @@ CHECKS_AT = "/apis/kueue.x-k8s.io/v1beta2/admissionchecks"
 class KueueCluster(RequestCluster):
     """A cluster with Kueue, of which the test plays the part."""
 
-    def __init__(self) -> None:
-        super().__init__(of_kueue=True)
+    def __init__(self, *, has_requests: bool = False) -> None:
+        super().__init__(of_kueue=True, has_requests=has_requests)
         spec = {"controllerName": WORDS.whole_groups}
         self.api.add(ADMISSION_CHECKS, "topo", spec=spec)
         self.api.add(ADMISSION_CHECKS, "other", spec={"controllerName": "example.com/other"})
