@@ -121,6 +121,11 @@ class Provisioning:
         """Whether it leads, and no promise of an earlier leader can arrive any more."""
         return self._leading and not self._unfenced
 
+    @property
+    def awaited(self) -> Iterator[str]:
+        """The names of requests without whose new versions nothing is booked for anybody."""
+        return (self._records[uid].request.full_name for uid in self._unfenced)
+
     def __len__(self) -> int:
         return len(self._records)
 

@@ -30,9 +30,11 @@ from master.kube.writing.write_queue import ECHO_S
 from master.kube.writing.writer import Settled, Writer
 from master.kube.writing.writes import Apply, Write, WriteTarget
 from master.object_errors import ObjectErrors, ObjectKind
+from topo.model.conditions.master import MasterCondition
 from topo.model.forest import Snapshot
 from topo.model.isolation import ObjectError, attempt, attempt_async
 from topo.model.rest.topology import WarningDocument
+from topo.model.words import listed
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.request import Eligibility
 from topo.provisioning.course import Phase, ProvisioningRequest, RequestUid
@@ -151,11 +153,15 @@ class ProvisioningController:
         """Do nothing: what a forest means for bookings shows in the capacity."""
 
     def warnings(self) -> tuple[WarningDocument, ...]:
-        """Return that the API server has no such requests."""
+        """Return that the API server has no such requests, or takes no writes of some of them."""
         waited = self._began_s is not None and self.clock() - self._began_s >= PATIENCE_S
-        if not waited or self.requests.synced:
+        if not waited:
             return ()
-        return (WarningDocument.of(*self.form.unserved),)
+        if not self.requests.synced:
+            return (WarningDocument.of(*self.form.unserved),)
+        awaited = sorted(self.machine.awaited)
+        text = f"nothing is placed before these are written: {listed(awaited)}"
+        return (WarningDocument.of(MasterCondition.REQUESTS_AWAITED, text),) if awaited else ()
 
     # The loop
 

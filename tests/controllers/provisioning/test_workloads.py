@@ -322,11 +322,13 @@ async def test_a_new_leader_waits_a_while_for_a_workload_that_cannot_be_written_
     broken = KubeError("failed calling webhook", status=500)
     cluster.api.refusals[f"{WORKLOADS_AT}/job-train"] = [broken] * 1000
     async with cluster.master() as second:
-        began: list[bool] = []
+        began: list[tuple[bool, list[str]]] = []
         for wait_s in (FENCE_S - 5, 10):
             await asyncio.sleep(wait_s)
-            began.append(second.controller.is_restored)
-        assert began == [False, True]
+            told = [each.text for each in second.controller.warnings()]
+            began.append((second.controller.is_restored, told))
+        awaited = "nothing is placed before these are written: jobs/job-train"
+        assert began == [(False, [awaited]), (True, [])]
         cluster.api.remove(PODS, f"taker-{min(FLIES[2])}", "others")
         cluster.api.refusals.clear()
         await asyncio.sleep(60)

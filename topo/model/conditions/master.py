@@ -209,6 +209,13 @@ class MasterCondition(Condition):
         "install the definition of their kind, or take provisioning out of --controllers",
         _NOTE,
     )
+    REQUESTS_AWAITED = Row(
+        "requests-awaited",
+        "a new leader places nothing, for 90 s at most, before requests for capacity that may have "
+        "been promised something are written anew ([why](provisioning.md#what-it-needs))",
+        "the log of the leader has the words of the API server: a right of the master, or a webhook"
+        " of another product that fails",
+    )
     KUEUE_UNSERVED = Row(
         "kueue-unserved",
         "workloads of Kueue are to be answered, and the API server has none "
