@@ -20,6 +20,7 @@ from bench.placement.times import (
     latencies,
     ratios,
 )
+from bench.placement.unlike import unlike_gangs
 from bench.placement.whole_fit import TIGHT, resource_ratios
 from bench.processes import in_child
 from bench.scale import SEED, Progress, Scale
@@ -37,6 +38,8 @@ _CHURN_LIMITS_MS: Mapping[int, tuple[float | None, float]] = {
 }
 _LOOP_LIMITS_MS: Mapping[int, float] = {10_000: 50.0, 100_000: 100.0}
 """By nodes: the most that anything a request can ask for may take of the loop."""
+_BEYOND_LOOP = tuple(f"{parts} parts with a rack each" for parts in (8, 64, 256))
+"""What takes longer than anything may take of the loop."""
 GROUPS = ((256, 4), (256, 2), (256, 1), (512, 4), (255, 2))
 """Pods, and pods of a group, of jobs of 64 to 256 groups; the last one has a tail."""
 _GROUP_LIMITS_MS: Mapping[int, Mapping[tuple[int, int], float]] = {
@@ -61,6 +64,7 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     yield from _churns(scale, progress)
     yield from _upkeep(scale, progress)
     yield from _shapes(scale, progress)
+    yield from _unlike(scale, progress)
     yield from _ratios(scale, progress)
     yield from _resources(scale, progress)
     yield from _plans(scale, progress)
@@ -159,6 +163,16 @@ def _shapes(scale: Scale, progress: Progress) -> Iterator[Figure]:
             budget = None if name in ASIDE else at_most(_LOOP_LIMITS_MS.get(nodes, 50.0))
             note = "in a thread, on a copy" if name in ASIDE else "of the loop"
             yield Figure(f"{nodes:,} nodes: {name}", median(ms), "ms", budget, note)
+
+
+def _unlike(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    note = "the whole answer of a gang, of the loop; dragonflies of two nodes, half of them free"
+    for nodes in scale.placements[1:2]:
+        progress(f"pods that differ: {nodes:,} nodes")
+        for name, ms in in_child(unlike_gangs, nodes, scale.placement_calls // 2).items():
+            budget = None if name in _BEYOND_LOOP else at_most(_LOOP_LIMITS_MS.get(nodes, 50.0))
+            yield Figure(f"{nodes:,} nodes: {name}", exact(ms), "ms", budget, note)
+            note = ""
 
 
 def _ratios(scale: Scale, progress: Progress) -> Iterator[Figure]:

@@ -53,7 +53,7 @@ def resource_ratios(
 
 def _ratio(full: Capacity, alone: Capacity, room: NodeRoom, often: tuple[int, int]) -> float:
     pods, calls = often
-    asked = _asked(job(pods))
+    asked = asked_for(job(pods))
     own = tuple(pod.uid for pod in asked.wanted)
     beside = PodRoom(room, _TAKES, NODE_GPUS, own)
     by_gpus = median_s(lambda: answer_place(alone, asked, ()), _stir(alone, None), calls)
@@ -61,7 +61,8 @@ def _ratio(full: Capacity, alone: Capacity, room: NodeRoom, often: tuple[int, in
     return by_all / by_gpus
 
 
-def _asked(request: Request) -> Place:
+def asked_for(request: Request) -> Place:
+    """Return the question of a gang of gated pods."""
     members = (
         Member(uid=PodUid(f"pod-{rank}"), name=f"pod-{rank}", rank=rank, version="1", gated=True)
         for rank in range(request.pods)

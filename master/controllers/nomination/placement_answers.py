@@ -14,7 +14,7 @@ from master.controllers.nomination.sources import Reservations
 from topo.gangs.decisions.by_links import Worth
 from topo.gangs.decisions.check import apart_groups, lost_nodes, settled_groups, split_groups
 from topo.gangs.decisions.eviction import Evictable
-from topo.gangs.decisions.own_domains import nodes_kept_apart
+from topo.gangs.decisions.part_domains import nodes_kept_apart
 from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
 from topo.gangs.hold_claims import gang_key, gang_of_hold

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Protocol
 
-from topo.gangs.decisions.own_domains import misplaced_nodes
+from topo.gangs.decisions.part_domains import misplaced_nodes
 from topo.gangs.decisions.placed import sum_gpus
 from topo.gangs.decisions.resource_shortage import name_of
 from topo.gangs.machine.instructions import Check

@@ -23,7 +23,8 @@ from typing import Protocol
 
 from topo.gangs.decisions.by_links import Worth, less_worth
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
-from topo.gangs.decisions.own_domains import nodes_kept_apart, place_in_own_domains
+from topo.gangs.decisions.own_domains import place_in_own_domains
+from topo.gangs.decisions.part_domains import nodes_kept_apart
 from topo.gangs.decisions.placed import Placed, Seat, slack_of, sum_gpus, with_pods
 from topo.gangs.decisions.reservation import reservation
 from topo.gangs.decisions.resource_shortage import shortage_in_words
@@ -83,17 +84,13 @@ def answer_place(
     beside GPUs, None where the pods take nothing else; that of evictions is counted in GPUs.
     `worth` is what nodes are worth to a pod that has no group.
     """
-    without_own = capacity.with_changes(released=own)
-    held = sum_gpus(asked.held, asked.request.gpus_per_pod)
-    # A node that was lost is not held: the check before the gates are opened finds it.
-    held = {node: gpus for node, gpus in held.items() if not shortage(without_own, node, gpus)}
-    without_own = without_own.with_changes(taken={_HELD: held})
-    staying = [(pod, node) for pod, node in asked.held if node in held]
-    if room is not None and staying:
+    without_own, staying = _hold_places(capacity.with_changes(released=own), asked)
+    if room is not None:
         room = room.beside((pod.uid, node) for pod, node in staying)
     if apart := nodes_kept_apart(without_own, asked.occupied):
         without_own = _with_taken(without_own, _APART, apart)
     asked = replace(asked, request=replace(asked.request, kins=()))
+    found = None
     if room is not None and worth is None:
         limited = _with_taken(room.limited(without_own), _KEPT, asked.without)
         found = _place_pods(limited, asked)
@@ -104,11 +101,9 @@ def answer_place(
     tight = room.tight() if room is not None else {}
     roomy = without_own.with_changes(taken={_TIGHT: _beyond_room(without_own, asked, tight)})
     allowed = _with_taken(roomy, _KEPT, asked.without)
-    aside = less_worth(allowed, asked.request, worth) if worth is not None else ()
-    narrowed = _with_taken(allowed, _LESS_WORTH, aside) if aside else allowed
-    found = _place_pods(narrowed, asked)
-    if aside and not isinstance(found, Placed):
-        found = _place_pods(allowed, asked)
+    # Of pods that differ it says the same, at the cost of another search for each.
+    if found is None or not (asked.request.by_rank or asked.request.own_domains):
+        found = _place_by_worth(allowed, asked, worth)
     if isinstance(found, Placed):
         return _with_held(found, asked, staying)
     if asked.over is not None and not asked.request.own_domains:
@@ -122,6 +117,24 @@ def answer_place(
         return refused
     kept = f"{counted(len(apart), 'node')} in domains that other jobs have for themselves"
     return replace(refused, text=f"{refused.text}; {kept}")
+
+
+def _place_by_worth(capacity: CapacityView, asked: Place, worth: Worth | None) -> Placed | NoFit:
+    """Place on the nodes of most worth, on others only where these have no room."""
+    if worth is not None and (aside := less_worth(capacity, asked.request, worth)):
+        found = _place_pods(_with_taken(capacity, _LESS_WORTH, aside), asked)
+        if isinstance(found, Placed):
+            return found
+    return _place_pods(capacity, asked)
+
+
+def _hold_places(capacity: CapacityView, asked: Place) -> tuple[CapacityView, list[Seat]]:
+    """Return the capacity beside the pods that keep their places, and these pods."""
+    held = sum_gpus(asked.held, asked.request.gpus_per_pod)
+    # A node that was lost is not held: the check before the gates are opened finds it.
+    held = {node: gpus for node, gpus in held.items() if not shortage(capacity, node, gpus)}
+    staying = [(pod, node) for pod, node in asked.held if node in held]
+    return capacity.with_changes(taken={_HELD: held}), staying
 
 
 def _refuse(

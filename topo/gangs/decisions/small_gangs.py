@@ -58,6 +58,10 @@ class Usable(Protocol):
         """Return the hosts that pods of this eligibility may use."""
         ...
 
+    def names(self, eligible: Eligibility) -> frozenset[NodeName]:
+        """Return the names of these hosts."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class BestPlaces:
@@ -149,7 +153,7 @@ def _free_seats(
     """Return the free seats of the nodes of one kind; `wide`: those of all of its pool."""
     if not (kind.selector or kind.exclude):
         return capacity.slots_per_node(range(len(capacity.layout().domains)), wide)[0]
-    names = {host.name for host in usable.hosts(kind)}
+    names = usable.names(kind)
     domains = sorted({capacity.domain_of(name) for name in names})
     slots = capacity.slots_per_node(domains, wide)[0]
     return ((name, free) for name, free in slots if name in names)

@@ -19,17 +19,25 @@ one is a refusal of the job. Where steps share nodes, an earlier one may take wh
 needs: then a job that is not small may be refused that would fit, or be in more domains than it
 needs.
 
-Cost: steps x tries searches of the engine; for a group of k different pods k matchings of O(k x
-nodes of the domain) in each domain. The nodes that pods may use are found once: O(nodes x labels),
-and for each eligibility O(nodes with its rarest label). 256 pods tied to a node each, in pairs on
-10,000 nodes: 0.1 s on the machine of bench/results.md.
+Cost: for each class a search of the engine, which copies what nodes have free; for a group of k
+different pods k matchings of O(k x k seats) in each domain, on one capacity for all such groups.
+The nodes of pods that select them are found in O(these nodes) (`usable_nodes`). 512 pods tied to a
+node each, in pairs on 10,000 nodes: 25 ms of processor time.
 
 Example: groups of two; ranks 0 and 1 select rack a, ranks 2 and 3 have local disks on b1 and b2.
     ranks 2 and 3 differ   → rank 2 on b1, rank 3 on b2, one dragonfly
     then rack a            → ranks 0 and 1 on the best dragonfly of a
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -42,7 +50,7 @@ from topo.gangs.machine.instructions import Place
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.model.words import counted
 from topo.placement.capacity.capacity_view import CapacityView
-from topo.placement.capacity.host import Host, is_eligible
+from topo.placement.capacity.host import Host
 from topo.placement.capacity.other_fabrics import group_of
 from topo.placement.job.plan import FitTest, NoFit, PlannedGroup
 from topo.placement.job.request import Eligibility, OtherGroup, PlacementMode, Request
@@ -52,6 +60,8 @@ MOST_TRIES = 64
 MOST_STEPS = 256
 MOST_MATCHED = 256
 """Pods of one group that are matched one by one; larger ones are refused."""
+_FEW = 64
+"""Domains that are looked at node by node each time."""
 _OUTSIDE, _EARLIER = "gangs: outside of a try", "gangs: earlier step"
 _Scope = tuple[Kind, GroupPath | OtherGroup] | None
 """A kind, and the group of it that all pods share; None: they may be anywhere."""
@@ -148,9 +158,11 @@ def _tries(
     wished = asked.request.eligible.gpu_type
     able = usable.fewest(asked.wanted)
     of_able = {host.gpu_type for host in able}
-    types = (each for each in capacity.gpu_types() if wished in {None, each} and each in of_able)
+    types = [each for each in capacity.gpu_types() if wished in {None, each} and each in of_able]
     kinds = capacity.kinds()
     scopes = _scopes(able, asked, kinds)
+    if scopes == [None] and len(capacity.gpu_types()) == 1:
+        return  # that was the first try
     for gpu_type in types:
         for scope in scopes:
             outside = [
@@ -195,21 +207,21 @@ class _Search:
         request, kept = asked.request, asked.kept
         parts: list[Placed] = []
         nodes: dict[PodUid, NodeName] = {}
-        earlier: dict[GroupPath, dict[NodeName, int]] = {}
+        mixed = _MixedGroups(capacity, self.usable)
         for step in self.steps:
             self.steps_done += 1
-            there = self._beside(earlier, step)
-            view = with_pods(capacity, _EARLIER, there, request.gpus_per_pod) if there else capacity
-            part = self._place_step(view, replace(asked, wanted=step.pods, kept=kept), step)
+            own = replace(asked, wanted=step.pods, kept=kept)
+            if step.eligible is None:
+                part = mixed.place(own)
+            else:
+                part = self._place_class(mixed.beside(step.eligible, request), own, step.eligible)
             if isinstance(part, NoFit):
                 return part
             parts.append(part)
+            mixed.take(part.nodes)
             got = {pod.uid: node for pod, node in zip(step.pods, part.nodes, strict=True)}
             nodes |= got
             kept = (*kept, *((pod.rank, got[pod.uid]) for pod in step.pods))
-            for node in part.nodes:
-                of_group = earlier.setdefault(self.usable.outermost(node), {})
-                of_group[node] = of_group.get(node, 0) + 1
         return Placed(
             nodes=tuple(nodes[pod.uid] for pod in asked.wanted),
             request=replace(request, pods=len(nodes), by_rank=()),
@@ -219,88 +231,144 @@ class _Search:
             certified=False,
         )
 
-    def _beside(
-        self, earlier: Mapping[GroupPath, Mapping[NodeName, int]], step: _Step
-    ) -> Mapping[NodeName, int]:
-        """Return the pods of earlier steps in the outermost groups that a step may use, by node.
-
-        Between domains with as much room the engine looks at what is taken beside them, and no
-        further. What is left out makes the step cheap for jobs of hundreds of parts.
-        """
-        eligible = step.eligible
-        hosts = self.usable.hosts(eligible) if eligible is not None and earlier else ()
-        groups = {host.path[:1] for host in hosts} if eligible is not None else earlier.keys()
-        found = (taken.items() for group, taken in earlier.items() if group in groups)
-        return {node: pods for taken in found for node, pods in taken}
-
-    def _place_step(self, capacity: CapacityView, asked: Place, step: _Step) -> Placed | NoFit:
-        if step.eligible is None:
-            return _place_mixed(capacity, asked, self.usable)
-        own = replace(step.eligible, gpu_type=asked.request.eligible.gpu_type)
+    def _place_class(
+        self, capacity: CapacityView, asked: Place, eligible: Eligibility
+    ) -> Placed | NoFit:
+        own = replace(eligible, gpu_type=asked.request.eligible.gpu_type)
         alike = replace(asked.request, eligible=own, by_rank=())
         return self.place_alike(capacity, replace(asked, request=alike))
 
 
-def _place_mixed(capacity: CapacityView, asked: Place, usable: UsableNodes) -> Placed | NoFit:
-    """Return nodes for the pods of one group, which may use different ones."""
-    request, pods = asked.request, asked.wanted
-    group = pods[0].rank // request.pods_per_group
-    kept = capacity.host(asked.kept[0][1]) if asked.kept else None
-    wished = kept.gpu_type if kept is not None else request.eligible.gpu_type
-    stay = [node for rank, node in asked.kept if rank // request.pods_per_group == group]
-    is_bounded = len(pods) <= MOST_MATCHED
-    types = capacity.gpu_types() if wished is None else (wished,)
-    for gpu_type in types if is_bounded else ():
-        view = view_of(capacity, replace(request, by_rank=()), gpu_type)
-        able = stay or [host.name for host in usable.fewest(pods)]
-        able = [node for node in able if capacity.host(node) is not None]
-        for domain in _domains(capacity, view, request, able):
-            slots, _ = capacity.slots_per_node(range(*domain), view.usable)
-            nodes = _matched(capacity, pods, slots, usable)
-            if nodes is not None:
-                per_node = tuple((node, nodes.count(node)) for node in dict.fromkeys(nodes))
-                planned = PlannedGroup(group, tail=False, pods=per_node, domains=())
-                return Placed(nodes, request, (planned,), request.mode, gpu_type, certified=False)
-    where = "one domain has" if request.mode is PlacementMode.REQUIRED else "there are"
-    text = f"group {group}: {counted(len(pods), 'pod')} that may use different nodes, "
-    text += f"and not {where} free ones for all of them"
-    return NoFit(request, FitTest.SLOTS, {"needed": len(pods), "available": 0}, text)
+class _MixedGroups:
+    """Places for groups whose pods differ, and what earlier steps have of the nodes.
 
+    All of them are matched on one capacity, less the seats that are taken: a capacity for each
+    would cost a copy of what all nodes have free.
+    """
 
-def _domains(
-    capacity: CapacityView, view: FreeView, request: Request, able: Iterable[NodeName]
-) -> Iterator[tuple[int, int]]:
-    """Yield the domains of these nodes, as (first, last + 1) of the innermost ones."""
-    layout = view.layout
-    if request.mode is not PlacementMode.REQUIRED:
-        yield 0, len(layout.domains)
-        return
-    tier = view.shape.whole_in
-    homes = dict.fromkeys(layout.of[tier][capacity.domain_of(name)] for name in able)
-    for home in homes:
-        yield layout.firsts[tier][home], layout.firsts[tier][home + 1]
+    def __init__(self, capacity: CapacityView, usable: UsableNodes) -> None:
+        self._capacity, self._usable = capacity, usable
+        self._taken: dict[GroupPath, dict[NodeName, int]] = {}
+        """Pods by node, by the outermost group of these."""
+        self._views: dict[str, FreeView] = {}
+        self._all_slots: dict[str, Mapping[NodeName, int]] = {}
 
+    def take(self, nodes: Iterable[NodeName]) -> None:
+        """Count a pod on each of these nodes."""
+        for node in nodes:
+            of_group = self._taken.setdefault(self._outermost(node), {})
+            of_group[node] = of_group.get(node, 0) + 1
 
-def _matched(
-    capacity: CapacityView,
-    pods: Sequence[Member],
-    slots: Iterable[tuple[NodeName, int]],
-    usable: UsableNodes,
-) -> tuple[NodeName, ...] | None:
-    """Return a node for each pod of those with slots, or None; a node has a seat for each slot."""
-    seats = [node for node, free in slots for _ in range(min(free, len(pods)))]
-    if len(seats) < len(pods):
-        return None
-    able: list[list[int]] = []
-    for pod in pods:
-        eligible = usable.eligible(pod.rank)
-        hosts = (capacity.host(node) for node in seats)
-        able.append(
-            [
-                at
-                for at, host in enumerate(hosts)
-                if host is not None and is_eligible(host, eligible)
-            ]
-        )
-    found = matched(able)
-    return tuple(seats[at] for at in found) if found is not None else None
+    def beside(self, eligible: Eligibility, request: Request) -> CapacityView:
+        """Return the capacity for pods of a class, beside those of earlier steps.
+
+        Of these only what is in the outermost groups that the class may use is counted. Between
+        domains with as much room the engine looks at what is taken beside them, and no further.
+        What is left out makes a step cheap for jobs of hundreds of parts.
+        """
+        hosts = self._usable.hosts(eligible) if self._taken else ()
+        groups = {host.path[:1] for host in hosts}
+        found = (taken.items() for group, taken in self._taken.items() if group in groups)
+        there = {node: pods for taken in found for node, pods in taken}
+        if not there:
+            return self._capacity
+        return with_pods(self._capacity, _EARLIER, there, request.gpus_per_pod)
+
+    def place(self, asked: Place) -> Placed | NoFit:
+        """Return nodes for the pods of one group, which may use different ones."""
+        capacity, request, pods = self._capacity, asked.request, asked.wanted
+        group = pods[0].rank // request.pods_per_group
+        kept = capacity.host(asked.kept[0][1]) if asked.kept else None
+        wished = kept.gpu_type if kept is not None else request.eligible.gpu_type
+        stay = [node for rank, node in asked.kept if rank // request.pods_per_group == group]
+        is_bounded = len(pods) <= MOST_MATCHED
+        types = capacity.gpu_types() if wished is None else (wished,)
+        for gpu_type in types if is_bounded else ():
+            view = self._view(request, gpu_type)
+            able = stay or [host.name for host in self._usable.fewest(pods)]
+            able = [node for node in able if capacity.host(node) is not None]
+            for domains in self._domains(view, asked, able):
+                nodes = self._matched(pods, self._slots(view, domains))
+                if nodes is not None:
+                    per_node = tuple((node, nodes.count(node)) for node in dict.fromkeys(nodes))
+                    planned = (PlannedGroup(group, tail=False, pods=per_node, domains=()),)
+                    return Placed(nodes, request, planned, request.mode, gpu_type, certified=False)
+        where = "one domain has" if request.mode is PlacementMode.REQUIRED else "there are"
+        text = f"group {group}: {counted(len(pods), 'pod')} that may use different nodes, "
+        text += f"and not {where} free ones for all of them"
+        return NoFit(request, FitTest.SLOTS, {"needed": len(pods), "available": 0}, text)
+
+    def _outermost(self, node: NodeName) -> GroupPath:
+        host = self._capacity.host(node)
+        return GroupPath(host.path[:1]) if host is not None else GroupPath(())
+
+    def _view(self, request: Request, gpu_type: str) -> FreeView:
+        found = self._views.get(gpu_type)
+        if found is None:
+            alike = replace(request, by_rank=())
+            found = self._views[gpu_type] = view_of(self._capacity, alike, gpu_type)
+        return found
+
+    def _slots(self, view: FreeView, domains: Collection[int]) -> Mapping[NodeName, int]:
+        """Return the free slots in some domains; those of many are counted once."""
+        if len(domains) <= _FEW:
+            return dict(self._capacity.slots_per_node(domains, view.usable)[0])
+        found = self._all_slots.get(gpu_type := view.slots.eligibility.gpu_type or "")
+        if found is None:
+            every = range(len(view.layout.domains))
+            found = dict(self._capacity.slots_per_node(every, view.usable)[0])
+            self._all_slots[gpu_type] = found
+        return found
+
+    def _domains(
+        self, view: FreeView, asked: Place, able: Iterable[NodeName]
+    ) -> Iterator[Collection[int]]:
+        """Yield the innermost domains of each domain that a group may be in.
+
+        `able` are the nodes of one of its pods.
+        """
+        layout, capacity = view.layout, self._capacity
+        if asked.request.mode is not PlacementMode.REQUIRED:
+            kinds = dict.fromkeys(self._usable.eligible(pod.rank) for pod in asked.wanted)
+            names = {name for kind in kinds for name in self._usable.names(kind)}
+            yield sorted({capacity.domain_of(name) for name in names})
+            return
+        tier = view.shape.whole_in
+        homes = dict.fromkeys(layout.of[tier][capacity.domain_of(name)] for name in able)
+        for home in homes:
+            yield range(layout.firsts[tier][home], layout.firsts[tier][home + 1])
+
+    def _matched(
+        self, pods: Sequence[Member], slots: Mapping[NodeName, int]
+    ) -> tuple[NodeName, ...] | None:
+        """Return a node for each pod of those with slots, or None; a node has a seat for each.
+
+        Of each kind of pods as many seats as there are pods suffice: whoever may have so many gets
+        one, whatever the others have.
+        """
+        kinds = dict.fromkeys(self._usable.eligible(pod.rank) for pod in pods)
+        free: dict[NodeName, int] = {}
+        for kind in kinds:
+            seats = 0
+            for node in self._able(kind, slots):
+                free[node] = min(slots[node] - self._earlier(node), len(pods))
+                seats += max(0, free[node])
+                if seats >= len(pods):
+                    break
+        seats_of = [node for node, number in free.items() for _ in range(number)]
+        able: dict[Eligibility, list[int]] = {}
+        for kind in kinds:
+            names = self._usable.names(kind)
+            able[kind] = [at for at, node in enumerate(seats_of) if node in names]
+        found = matched([able[self._usable.eligible(pod.rank)] for pod in pods])
+        return tuple(seats_of[at] for at in found) if found is not None else None
+
+    def _able(self, kind: Eligibility, slots: Mapping[NodeName, int]) -> Iterable[NodeName]:
+        """Return the nodes with slots that pods of a kind may use; O(the fewer of both)."""
+        hosts, names = self._usable.hosts(kind), self._usable.names(kind)
+        if len(slots) <= len(hosts):
+            return (node for node in slots if node in names)
+        return (host.name for host in hosts if host.name in slots)
+
+    def _earlier(self, node: NodeName) -> int:
+        return self._taken.get(self._outermost(node), {}).get(node, 0) if self._taken else 0

@@ -1,11 +1,10 @@
 """The read-only view of the capacity: hosts, bookings, and free slots.
 
-Readers get a `CapacityView`; only its owner has the `Capacity` (`capacity.py`) behind it. What-if
-questions are asked of `with_changes(…)`, which returns a separate view: nothing is booked, so no
-version, no tag and no other reader changes.
+Only its owner has the `Capacity` (`capacity.py`) behind it. What-if questions are asked of
+`with_changes(…)`, a separate view: nothing is booked, so no version, tag or other reader changes.
 
-The free slots of every recently used class of requests are kept by tier-1 domain. The first query
-of a class counts them. That changes no answer: it is a cache, not a write.
+The free slots of recently used classes of requests, and the values of labels that selectors name,
+are kept. The first query counts them. That changes no answer: it is a cache, not a write.
 """
 
 from collections import Counter, OrderedDict
@@ -31,7 +30,7 @@ from topo.placement.capacity.room_limits import NO_CHANGE, RoomChange, RoomLimit
 from topo.placement.capacity.slots import ELIGIBLE, HostRow, Sizes, Slots, peaks
 from topo.placement.job.plan import Pods
 from topo.placement.job.policy import Policy
-from topo.placement.job.request import Eligibility
+from topo.placement.job.request import Eligibility, Labels
 
 CLASSES = 64
 """Classes of requests kept up to date; the one asked for longest ago gives way to a new one."""
@@ -106,6 +105,13 @@ class CapacityView:
         hosts, names, order = self._hosts, self._index.names, self._index.order
         return [hosts[names[host_id]] for domain in order for host_id in domain.ids(names)]
 
+    def labelled(self, selector: Labels) -> list[Host]:
+        """Return the hosts with all labels of a selector, which has one; O(hosts found), mostly."""
+        self._settle()
+        hosts, ids, names = self._hosts, self._index.ids, self._index.names
+        labels = ((ids[name], host.labels) for name, host in hosts.items())
+        return [hosts[names[host_id]] for host_id in self._labels.matching(selector, labels)]
+
     def closed_hosts(self) -> list[Host]:
         """Return the hosts that are not open, in natural order; mostly a pass of numpy."""
         closed, ids = self._columns.closed(), self._index.ids
@@ -141,13 +147,11 @@ class CapacityView:
     ) -> NodeUsage:
         """Return what is booked on each host, frozen; `holds` are the owners that are holds.
 
-        The result may be read in any thread. `shared` are the shared cards that pods take. O(hosts)
-        of plain copying.
+        Any thread may read it. `shared`: the shared cards that pods take. O(hosts) of copying.
         """
         holding = tuple(filter(None, map(self._bookings.get, holds)))
-        return NodeUsage(
-            self._version, self._hosts.copy(), self._used.copy(), holding, shared or {}
-        )
+        hosts, used = self._hosts.copy(), self._used.copy()
+        return NodeUsage(self._version, hosts, used, holding, shared or {})
 
     @property
     def gpus(self) -> int:
@@ -351,8 +355,7 @@ class CapacityView:
     def empty_slots(self, like: Slots, opened: Callable[[Host], Host] | None) -> Slots:
         """Return the slots of a class if all hosts were empty.
 
-        `opened` returns each host in an assumed state; without it closed hosts stay closed. O(hosts
-        of the type).
+        `opened` returns hosts in an assumed state; without it closed ones stay closed. O(hosts).
         """
         hosts = self._of_type(like.eligibility.gpu_type or "")
         found = Slots(like.eligibility, like.gpus)
@@ -429,9 +432,8 @@ class CapacityView:
         wide = replace(eligibility, selector=(), exclude=frozenset())
         found, ids = self.slots(wide, eligibility.gpu_type, gpus), self._index.ids
         if eligibility.selector:
-            labels = ((ids[name], host.labels) for name, host in self._hosts.items())
-            labelled = self._labels.matching(eligibility.selector, labels)
-            found = found.among(eligibility, map(self._row, labelled))
+            labelled = self.labelled(eligibility.selector)
+            found = found.among(eligibility, (self._row(ids[host.name]) for host in labelled))
         out = sorted(ids[name] for name in eligibility.exclude if name in ids)
         return found.without(eligibility, map(self._row, out))
 
