@@ -119,3 +119,16 @@ def test_a_search_that_is_cut_off_says_so_and_what_it_has_found_is_so(most_steps
     assert can_seat(asked, most_steps), "what is not judged counts as able"
     if found.nodes is not None:
         assert len(found.nodes) == len(asked.seekers)
+
+
+def test_where_groups_may_be_split_there_are_seats_without_a_step() -> None:
+    """A matching is a way of its own, so that no small gang is refused for want of steps."""
+    pods = [Seeker(group, kind) for group, kind in enumerate((0, 1, 0, 1, 0, 1))]
+    seats = [node(number, 1, 0b11 if number % 2 else 0b01) for number in range(12)]
+    found = find_seats(SeatQuestion(pods, seats, whole_at=1, is_required=False), None, 0)
+    assert found.nodes is not None
+    assert len({*found.nodes}) == len(pods)
+    few = [node(0, 3, 0b01), node(1, 2, 0b11)]
+    none = find_seats(SeatQuestion(pods, few, whole_at=1, is_required=True), None, 0)
+    assert none.complete, "too few seats are a proof"
+    assert none.nodes is None

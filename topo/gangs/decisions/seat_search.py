@@ -3,9 +3,11 @@
 Result: a node for each pod, with the fewest groups split, then the fewest domains of each tier, the
 top one first; with `complete` no other way is better. Or none; with `complete` there is none.
 
-How: depth first, pod by pod, each into a tier-1 domain, where a matching seats it with those that
-are there already. A way that cannot be better than the best one so far is left: what it uses grows
-alone, and the pods that are left need at least so many more domains as their seats make.
+How: a matching of pods with seats, whatever their groups, shows that there are enough; where groups
+may be split it is a first way. Then depth first, pod by pod, each into a tier-1 domain, where a
+matching seats it with those that are there already. A way that cannot be better than the best one
+so far is left: what it uses grows alone, and the pods that are left need at least so many more
+domains as their seats make.
 
 Why no way is missed. Inside a domain any seating is as good as any other, and a matching finds one
 if there is one. Of domains that no pod uses, equal in the seats for each kind of pod and beside
@@ -21,10 +23,11 @@ the other half of b, if it has one, than in a.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from topo.gangs.decisions.matching import matched
 from topo.model.ids import NodeName
 
 Cost = tuple[int, ...]
@@ -77,7 +80,12 @@ def find_seats(question: SeatQuestion, below: Cost | None, most_steps: int) -> S
     """Return the best seats of a lower cost than `below`, if there are any; O(steps)."""
     if not question.nodes:
         return Seats(None, below or (), complete=True, steps=0)
+    at = _seats_anywhere(question)
+    if at is None:
+        return Seats(None, below or (), complete=True, steps=len(question.seekers))
     search = _Search(question, below, most_steps)
+    if not question.is_required:
+        search.take(at)
     search.descend(0)
     nodes = None if search.found is None else tuple(search.found)
     is_complete = search.steps < most_steps
@@ -86,7 +94,7 @@ def find_seats(question: SeatQuestion, below: Cost | None, most_steps: int) -> S
 
 def can_seat(question: SeatQuestion, most_steps: int) -> bool:
     """Return whether there may be a seat for each: there is, or the steps did not suffice."""
-    if not question.nodes:
+    if not question.nodes or _seats_anywhere(question) is None:
         return not question.seekers
     search = _FirstWay(question, None, most_steps)
     search.descend(0)
@@ -126,6 +134,13 @@ class _Search:
         self._node_of = [-1] * len(question.seekers)
         self._leaf_of = [-1] * len(question.seekers)
         self._leaves = _leaves(question.nodes)
+        self._of_kind: dict[int, list[int]] = {}
+        self._of_whole: dict[int, list[int]] = {}
+        for number, leaf in enumerate(self._leaves):
+            self._of_whole.setdefault(leaf.homes[question.whole_at], []).append(number)
+            for kind in {each.kind for each in question.seekers}:
+                if leaf.kinds >> kind & 1:
+                    self._of_kind.setdefault(kind, []).append(number)
         self._most = max((leaf.seats for leaf in self._leaves), default=1)
         self._order = _order(question)
         tiers = len(question.nodes[0].homes)
@@ -134,6 +149,14 @@ class _Search:
         for group, homes in question.stay:
             self._use(group, homes, 1)
         self._left = sum(leaf.seats for leaf in self._leaves if leaf.homes[-1] in self._users[-1])
+
+    def take(self, at: Sequence[int]) -> None:
+        """Take a way that is allowed as the best one, if it is better."""
+        nodes, seekers = self._question.nodes, self._question.seekers
+        new = [(each.group, nodes[node].homes) for each, node in zip(seekers, at, strict=True)]
+        cost = cost_of([*self._question.stay, *new], self._question.whole_at)
+        if self.best is None or cost < self.best:
+            self.best, self.found = cost, [nodes[node].name for node in at]
 
     def descend(self, depth: int) -> None:
         """Seat the pods from this depth on in every way that may be better than the best one."""
@@ -169,9 +192,11 @@ class _Search:
         whole_at, bit = self._question.whole_at, 1 << seeker.kind
         inside = self._domains.get(seeker.group) if self._question.is_required else None
         seen: set[tuple[object, ...]] = set()
-        for at, leaf in enumerate(self._leaves):
-            if inside and leaf.homes[whole_at] not in inside:
-                continue
+        able: Iterable[int] = self._of_kind.get(seeker.kind, ())
+        if inside:
+            able = sorted(at for home in inside for at in self._of_whole.get(home, ()))
+        for at in able:
+            leaf = self._leaves[at]
             self.steps += 1
             if not leaf.kinds & bit:
                 continue
@@ -268,6 +293,29 @@ class _FirstWay(_Search):
     def _keep(self) -> None:
         super()._keep()
         self._most_steps = 0
+
+
+def _seats_anywhere(question: SeatQuestion) -> list[int] | None:
+    """Return the number of a node for each seeker, whatever its group; None if there are too few.
+
+    Of a kind as many seats as there are seekers suffice: whoever may have so many gets one,
+    whatever the others have. O(nodes x kinds), and a matching of as many seats and seekers.
+    """
+    nodes, seekers = question.nodes, question.seekers
+    chosen: dict[int, None] = {}
+    for kind in {each.kind for each in seekers}:
+        seats = 0
+        for at, node in enumerate(nodes):
+            if node.kinds >> kind & 1 and seats < len(seekers):
+                chosen[at] = None
+                seats += node.seats
+    seats_of = [at for at in sorted(chosen) for _ in range(min(nodes[at].seats, len(seekers)))]
+    able = {
+        kind: [seat for seat, at in enumerate(seats_of) if nodes[at].kinds >> kind & 1]
+        for kind in {each.kind for each in seekers}
+    }
+    found = matched([able[each.kind] for each in seekers])
+    return [seats_of[seat] for seat in found] if found is not None else None
 
 
 def _leaves(nodes: Sequence[SeatNode]) -> list[_Leaf]:

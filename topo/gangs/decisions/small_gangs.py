@@ -44,7 +44,7 @@ from topo.placement.job.plan import NoFit, PlannedGroup
 from topo.placement.job.request import Eligibility, PlacementMode, Request
 from topo.placement.view import view_of
 
-MOST_PODS, MOST_NODES, MOST_STEPS = 32, 2_048, 20_000
+MOST_PODS, MOST_NODES, MOST_STEPS = 32, 2_048, 10_000
 
 
 class Usable(Protocol):

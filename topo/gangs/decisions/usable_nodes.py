@@ -10,6 +10,7 @@ Example: 256 pods that select a rack each, of 40 racks: 40 lists of hosts, no lo
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import accumulate
 
 from topo.gangs.machine.gang import Member
@@ -38,14 +39,29 @@ class UsableNodes:
         """Return the hosts that pods of this eligibility may use, in the order of the domains."""
         found = self._nodes.get(eligible)
         if found is None:
-            capacity = self._capacity
-            if eligible.selector:
-                hosts = capacity.labelled(eligible.selector)
-                hosts.sort(key=lambda host: capacity.domain_of(host.name))
-            else:
-                hosts = capacity.hosts()
+            hosts = self._sorted(eligible)
             found = self._nodes[eligible] = [each for each in hosts if is_eligible(each, eligible)]
         return found
+
+    def _sorted(self, eligible: Eligibility) -> Sequence[Host]:
+        """Return the hosts with the labels that pods select, or those that they do not exclude."""
+        capacity = self._capacity
+        if not (eligible.selector or eligible.exclude):
+            return self._every
+        if eligible.selector:
+            hosts = capacity.labelled(eligible.selector)
+        else:
+            left = self._every_name - eligible.exclude
+            hosts = [host for host in map(capacity.host, sorted(left)) if host is not None]
+        return sorted(hosts, key=lambda host: capacity.domain_of(host.name))
+
+    @cached_property
+    def _every(self) -> Sequence[Host]:
+        return self._capacity.hosts()
+
+    @cached_property
+    def _every_name(self) -> frozenset[NodeName]:
+        return frozenset(host.name for host in self._every)
 
     def names(self, eligible: Eligibility) -> frozenset[NodeName]:
         """Return the names of these hosts."""
