@@ -130,6 +130,7 @@ _TYPE_GAUGES = {
     "held": "topo_master_held_gpus",
     "cordoned": "topo_master_cordoned_gpus",
     "closed": "topo_master_closed_gpus",
+    "opened": "topo_master_opened_gpus",
 }
 """The gauge of each field of `TypeCounts`."""
 

@@ -7,6 +7,7 @@ else can take what was found.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -102,7 +103,7 @@ class BookingState:
     @property
     def version(self) -> int:
         """The version of what is booked. Documents are tagged with it."""
-        return self._capacity.version
+        return self._capacity.version + self._bookings.opened_version
 
     @property
     def policy(self) -> Policy:
@@ -138,9 +139,11 @@ class BookingState:
         O(hosts) of plain copying after a change.
         """
         if self._usage is None or self._usage.version != self.version:
-            self._usage = self._capacity.usage(
+            usage = self._capacity.usage(
                 (hold.id for hold in self._bookings), self._bookings.shared_used()
             )
+            opened = self._bookings.opened()
+            self._usage = replace(usage, version=self.version, opened=opened)
         return self._usage
 
     def header(self) -> LogHeader:

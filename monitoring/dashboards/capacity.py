@@ -27,8 +27,8 @@ _GPUS = Section(
         number("GPUs", "GPUs that pods may ask for, of all nodes.", _sum("gpus")),
         number("Ready", "GPUs of nodes that are Ready.", _sum("ready_gpus")),
         number("Free", "Free GPUs of open nodes.", _sum("free_gpus")),
-        number("Used", "GPUs that pods have.", _sum("used_gpus")),
-        number("Held", "GPUs kept by holds for pods that are not there yet.", _sum("held_gpus")),
+        number("Used", "GPUs that bound pods have.", _sum("used_gpus")),
+        number("Held", "GPUs that are kept for pods that are not bound.", _sum("held_gpus")),
         number("Cordoned", "GPUs of cordoned nodes that nobody booked.", _sum("cordoned_gpus")),
         Panel(
             title="Where the GPUs are",

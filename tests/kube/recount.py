@@ -18,9 +18,12 @@ _FACTORS = {"k": Fraction(1000), "m": Fraction(1, 1000), "Ki": Fraction(1024)}
 
 @dataclass(frozen=True)
 class Counted:
-    """A node: whole GPUs that pods take, and that a pod without tolerations could get."""
+    """A node: whole GPUs that pods take which are bound, that wait for pods which are nominated,
+    and that a pod without tolerations could get.
+    """
 
     used: int
+    held: int
     free: int
     gpu_type: str
     is_tainted: bool
@@ -33,22 +36,24 @@ class Counted:
 
 def counted(nodes: Iterable[Document], pods: Iterable[Document]) -> dict[str, Counted]:
     """Every node that the cluster lists."""
-    whole: Counter[str] = Counter()
+    bound: Counter[str] = Counter()
+    nominated: Counter[str] = Counter()
     parts: dict[str, Counter[str]] = {}
     for pod in pods:
         if (node := _node_of(pod)) is not None:
+            whole = bound if pod["spec"].get("nodeName") else nominated
             whole[node] += sum(_taken(pod["spec"], gpu) for gpu in GPUS)
             for resource in SHARED:
                 parts.setdefault(node, Counter())[resource] += _taken(pod["spec"], resource)
     return {
-        node["metadata"]["name"]: _counted(
-            node, whole[node["metadata"]["name"]], parts.get(node["metadata"]["name"], Counter())
+        (name := node["metadata"]["name"]): _counted(
+            node, (bound[name], nominated[name]), parts.get(name, Counter())
         )
         for node in nodes
     }
 
 
-def _counted(node: Document, used: int, parts: Counter[str]) -> Counted:
+def _counted(node: Document, taken: tuple[int, int], parts: Counter[str]) -> Counted:
     allocatable = node["status"].get("allocatable", {})
     shared = {name: _number(allocatable[name]) for name in SHARED if name in allocatable}
     shared = {name: number for name, number in shared.items() if number}
@@ -61,9 +66,11 @@ def _counted(node: Document, used: int, parts: Counter[str]) -> Counted:
     )
     is_open = is_ready and not spec.get("unschedulable", False)
     names = {*shared, *(name for name, number in parts.items() if number)}
+    used, held = taken
     return Counted(
         used=used,
-        free=max(0, gpus - used) if is_open else 0,
+        held=held,
+        free=max(0, gpus - used - held) if is_open else 0,
         gpu_type=node["metadata"].get("labels", {}).get(f"{resource}.product", ""),
         is_tainted=any(t["effect"] != "PreferNoSchedule" for t in spec.get("taints", [])),
         shared={name: (shared.get(name, 0), parts[name]) for name in names},

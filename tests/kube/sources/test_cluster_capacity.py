@@ -251,7 +251,8 @@ async def agree(master: Master, cluster: Cluster) -> None:
     assert expected.keys() <= said.keys()
     for name, node in expected.items():
         found = said[name]
-        assert (found["free_gpus"], found["used_gpus"]) == (node.free, node.used), name
+        taken = found["used_gpus"], found["held_gpus"]
+        assert (found["free_gpus"], *taken) == (node.free, node.used, node.held), name
         shared = {each["resource"]: (each["allocatable"], each["used"]) for each in found["shared"]}
         assert shared == node.shared, name
     assert all(not said[name]["free_gpus"] for name in said.keys() - expected.keys())

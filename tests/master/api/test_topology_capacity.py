@@ -1,6 +1,7 @@
 """What `GET /v1/topology` says of GPUs: free, used, held, cordoned; of nodes and of groups."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,36 @@ async def test_a_hold_its_pods_and_a_cordon_show_on_the_node_and_on_every_group_
         assert told["s0"] == (24, 10, 8, 6)
         await caller.delete(f"/v1/holds/{hold}")
         assert (await _told(caller))["s0"] == (32, 10, 0, 6)
+
+
+async def test_gpus_of_a_pod_are_held_until_it_is_bound_and_used_from_then_on(
+    tmp_path: Path,
+) -> None:
+    """A hold keeps them, then the opened pod does; documents and metrics say the same."""
+    async with placing(tmp_path, text=PAIRS) as caller:
+        hold, state = (await caller.held(1))["hold"]["id"], caller.master.service.placements.state
+        bound = _pod("n0-0-0", 8, hold)
+        seen = []
+        for event in (None, replace(bound, phase=PodPhase.NOMINATED), bound):
+            state.advance(*([event] if event else []))
+            state.usage().validate()
+            told = await _told(caller)
+            document = read(TopologyDocument, await caller.master.get("/v1/topology"))
+            text = (await caller.master.get("/metrics")).body.decode()
+            sums = [_metric(text, name) for name in ("free", "used", "held", "opened")]
+            assert [sum(told[box][at] for box in ("s0", "s1")) for at in range(3)] == sums[:3]
+            seen.append((told["s0/d0-0/n0-0-0"], sums[3], document["capacity_version"]))
+        assert [(node, opened) for node, opened, _ in seen] == [
+            ((0, 0, 8, 0), 0),
+            ((0, 0, 8, 0), 8),
+            ((0, 8, 0, 0), 0),
+        ]
+        assert seen[1][2] < seen[2][2], "whoever follows the capacity is told"
+
+
+def _metric(text: str, name: str) -> float:
+    lines = (line for line in text.splitlines() if line.startswith(f"topo_master_{name}_gpus{{"))
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
 
 
 async def test_a_node_tells_its_pool_and_its_shared_cards_in_their_own_unit(

@@ -156,7 +156,8 @@ def test_the_timer_ends_a_hold_once_and_readers_see_it_end_before() -> None:
     assert world.seen()[:2] != before[:2]
 
 
-def test_a_pod_that_is_bound_where_it_was_nominated_leaves_the_tag() -> None:
+def test_a_pod_that_is_bound_where_it_was_nominated_changes_the_tag() -> None:
+    """Its GPUs were held for it, and are used from then on."""
     world = World()
     outcome = world.placements.holds.hold(HoldRequest(JOBS[0], 5.0))
     assert isinstance(outcome, Outcome)
@@ -166,7 +167,9 @@ def test_a_pod_that_is_bound_where_it_was_nominated_leaves_the_tag() -> None:
     world.state.advance(PodSeen(pod, PodPhase.NOMINATED))
     before = world.seen()
     world.state.advance(PodSeen(pod, PodPhase.BOUND))
-    assert world.seen() == before
+    assert world.seen()[:2] != before[:2]
+    world.state.advance(PodSeen(pod, PodPhase.TERMINATING))
+    assert world.seen()[:2] != before[:2]
 
 
 def test_what_changes_nothing_leaves_the_tag() -> None:

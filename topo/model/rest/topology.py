@@ -96,13 +96,13 @@ class SharedCardsOfNode(TypedDict):
 class NodeDocument(SharedCardsOfNode):
     """A leaf. `gpus` are those that its worker sees, else those that Kubernetes says it has.
 
-    `gpu_type` is their model, empty where nobody says.
-    `used_gpus` are those of pods, `held_gpus` those that holds keep for pods to come, `free_gpus`
-    what a pod could get now: none of a node that is not ready or `cordoned`. `since_s`: seconds
-    since its status changed or it came, null where that was before the master started. `pool`:
-    what Kubernetes says the node is for, `training`, `inference` or `hybrid`; absent where it does
-    not. `suspected`: links that cannot be trusted, each with its evidence; `quarantine`: why an
-    operator keeps new jobs off; both absent where there is nothing.
+    `gpu_type` is their model, empty where nobody says. `used_gpus` are those of bound pods,
+    `held_gpus` those that are kept for pods that are not bound, `free_gpus` what a pod could get
+    now: none of a node that is not ready or `cordoned`. `since_s`: seconds since its status changed
+    or it came, null where that was before the master started. `pool`: what Kubernetes says the node
+    is for, `training`, `inference` or `hybrid`; absent where it does not. `suspected`: links that
+    cannot be trusted, each with its evidence; `quarantine`: why an operator keeps new jobs off;
+    both absent where there is nothing.
     """
 
     name: str

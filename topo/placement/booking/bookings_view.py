@@ -1,4 +1,4 @@
-"""Running sums over pods: GPUs of each hold by node and phase, and shared cards by node.
+"""Running sums over pods: GPUs of holds by node and phase, of opened pods, and shared cards.
 
 The read-only view of bookings: holds, how they ended, and the GPUs that pods take.
 
@@ -41,6 +41,10 @@ class PodCounts:
     def __init__(self) -> None:
         self._gpus_of: dict[tuple[HoldId, PodPhase], Counter[NodeName]] = {}
         self._shared: dict[NodeName, Counter[str]] = {}
+        self.opened: Counter[NodeName] = Counter()
+        """The GPUs of pods that are nominated to a node and not bound, by node."""
+        self.opened_version = 0
+        """A number that grows with every change of these."""
 
     def shared(self) -> dict[NodeName, tuple[tuple[str, int], ...]]:
         """Return the shared cards that pods take, by node as (resource, number); O(such nodes)."""
@@ -74,6 +78,11 @@ class PodCounts:
         pod = seen.pod
         for resource, number in pod.shared:
             _add(self._shared, pod.node, resource, sign * number)
+        if seen.phase is PodPhase.NOMINATED and pod.gpus:
+            self.opened_version += 1
+            self.opened[pod.node] += sign * pod.gpus
+            if not self.opened[pod.node]:
+                del self.opened[pod.node]
         if pod.hold is not None and pod.gpus:
             _add(self._gpus_of, (pod.hold, seen.phase), pod.node, sign * pod.gpus)
 
@@ -83,6 +92,7 @@ class PodCounts:
         for seen in pods:
             counted.add(seen)
         yield counted._shared != self._shared, "what pods take of shared cards is counted wrongly"
+        yield counted.opened != self.opened, "the GPUs of pods that are opened are counted wrongly"
         wrong = counted._gpus_of != self._gpus_of
         yield wrong, "the GPUs of the pods of a hold are counted wrongly"
 
@@ -213,6 +223,15 @@ class BookingsView:
     def shared_used(self) -> dict[NodeName, tuple[tuple[str, int], ...]]:
         """Return the shared cards that pods take, by node as (resource, number); O(such nodes)."""
         return self._counts.shared()
+
+    def opened(self) -> Mapping[NodeName, int]:
+        """Return the GPUs of pods that are nominated and not bound, by node; O(such nodes)."""
+        return dict(self._counts.opened)
+
+    @property
+    def opened_version(self) -> int:
+        """A number that grows with every change of `opened`."""
+        return self._counts.opened_version
 
     def state(self) -> BookingsState:
         """Return the complete state as a value; O(holds and pods)."""

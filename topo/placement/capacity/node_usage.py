@@ -1,8 +1,9 @@
 """How many GPUs of each node are free, in use and held: a frozen view for readers in any thread.
 
-A GPU counts once: as used if a pod has it, as held if a hold keeps it for a pod that does not exist
-yet. An unbooked GPU is cordoned if its node is cordoned, free if its node is open, and closed if
-its node is not ready. So of every node
+A GPU counts once: as used if a pod is bound to it, as held if it is kept for a pod that is not: by
+a hold for a pod that does not exist or is not opened yet, or for one that is opened. An unbooked
+GPU is cordoned if its node is cordoned, free if its node is open, and closed if its node is not
+ready. So of every node
 
     free + used + held + cordoned + closed = GPUs + overbooked
 
@@ -50,7 +51,10 @@ class NodeCounts(NamedTuple):
 
 
 class TypeCounts(NamedTuple):
-    """The GPUs of all nodes of one type: all that pods may request, those of ready nodes, …"""
+    """The GPUs of all nodes of one type: all that pods may request, those of ready nodes, …
+
+    `opened` are those of the held ones that are for pods that are opened and not bound.
+    """
 
     gpus: int = 0
     ready: int = 0
@@ -59,6 +63,7 @@ class TypeCounts(NamedTuple):
     held: int = 0
     cordoned: int = 0
     closed: int = 0
+    opened: int = 0
 
 
 Amounts = tuple[tuple[str, int], ...]
@@ -79,10 +84,11 @@ NO_COUNTS = NodeCounts()
 
 @dataclass(frozen=True)
 class NodeUsage:
-    """Hosts, the GPUs that are booked on each, and the part of them that holds keep.
+    """Hosts, the GPUs that are booked on each, and the part of them that is kept for pods.
 
+    `holds`: what each hold keeps; `opened`: the GPUs of pods that are opened and not bound yet.
     `shared_used` are the shared cards that pods take; they are counted separately, in their own
-    units. `version` is that of the capacity. The values given must not change afterwards.
+    units. `version` is that of what is booked. The values given must not change afterwards.
     """
 
     version: int = 0
@@ -90,6 +96,7 @@ class NodeUsage:
     booked: Mapping[NodeName, int] = field(default_factory=dict)
     holds: Iterable[Mapping[NodeName, int]] = ()
     shared_used: Mapping[NodeName, Amounts] = field(default_factory=dict)
+    opened: Mapping[NodeName, int] = field(default_factory=dict)
 
     @cached_property
     def counts(self) -> Mapping[NodeName, NodeCounts]:
@@ -97,7 +104,7 @@ class NodeUsage:
 
         Most nodes are open and have no bookings: nodes of one size share one value.
         """
-        held: Counter[NodeName] = Counter()
+        held: Counter[NodeName] = Counter(self.opened)
         for gpus in self.holds:
             held.update(gpus)
         sizes = {host.gpus for host in self.hosts.values()}
@@ -149,7 +156,8 @@ class NodeUsage:
             host = self.hosts[name]
             if host.gpus or counts.overbooked:
                 ready = host.gpus if host.ready else 0
-                rows.setdefault(host.gpu_type, []).append(TypeCounts(host.gpus, ready, *counts[:5]))
+                row = TypeCounts(host.gpus, ready, *counts[:5], self.opened.get(name, 0))
+                rows.setdefault(host.gpu_type, []).append(row)
         return {
             each: TypeCounts(*map(sum, zip(*found, strict=True))) for each, found in rows.items()
         }
