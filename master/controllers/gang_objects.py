@@ -2,11 +2,13 @@
 
 The leader compares the gangs that it knows with the objects that there are, once a second, and
 writes what differs: a state or a number at once, a text whose numbers change after `TEXT_S`. An
-object bears the name of its job and belongs to it, so Kubernetes deletes it with the job. One
-without a gang is deleted; one that somebody changed is written again.
+object belongs to its job, so Kubernetes deletes it with the job. It bears the name of the job, with
+a part of the gang's id where another job of that name has an object; the id alone where no object
+can have that name. One whose gang is gone or has another object is deleted; one that somebody
+changed is written again.
 
-Cost: O(gangs) a second for the comparison of identities, O(pods of a gang) for one that changed, at
-most `AT_ONCE` writes.
+Cost: O(gangs and objects) a second for the comparison of identities, O(pods of a gang) for one that
+changed, at most `AT_ONCE` writes and the deletions.
 """
 
 import asyncio
@@ -128,19 +130,33 @@ class GangObjects:
         return self._apply(entry)
 
     def _entry(self, gang_id: GangId, gang: Gang | None) -> _Compared | None:
-        """Return a new entry; None without a job. Two jobs of one name have two objects.
-
-        Pods may call their gang by a name that no object can have.
-        """
+        """Return a new entry; None without a job. Two jobs of one name have two objects."""
         owner = self.owner(gang_id)
         if gang is None or owner is None:
             return None
-        is_taken = (gang.namespace, gang.name) in self._keys
-        name = f"{gang.name}-{gang.id[:8]}" if is_taken else gang.name
-        key = gang.namespace, name if is_dns_name(name) else gang.id
+        key = self._key(gang)
         self._keys[key] = gang_id
         self._entries[gang_id] = _Compared(key, owner)
         return self._entries[gang_id]
+
+    def _key(self, gang: Gang) -> Key:
+        """Return the key of a gang's object: that of the object that it has, else a free one.
+
+        So the order in which a leader meets two jobs of one name decides nothing. Pods may call
+        their gang by a name that no object can have.
+        """
+        names = filter(is_dns_name, (gang.name, f"{gang.name}-{gang.id[:8]}"))
+        keys = [(gang.namespace, name) for name in names]
+        free = [key for key in keys if key not in self._keys]
+        present = {key: found.status.id for key in free if (found := self.store.objects.get(key))}
+        own = (key for key in free if present.get(key) == gang.id)
+        # An object of another gang is that one's, also before this leader has compared it.
+        vacant = (
+            key
+            for key in free
+            if key not in present or self.view.gang(GangId(present[key])) is None
+        )
+        return next(own, None) or next(vacant, (gang.namespace, str(gang.id)))
 
     def _wanted(self, gang: Gang, status: GangStatus) -> GangObjectStatus:
         live = [member for member in gang.members if member.live]
@@ -166,12 +182,13 @@ class GangObjects:
         return Apply(target=target, manager=MANAGER, uid="", fields=fields, force=True)
 
     def _superfluous(self) -> Iterator[Delete]:
-        """Yield the deletion of each object whose gang is not known."""
+        """Yield the deletion of each object whose gang is not known, or has another object."""
         for (namespace, name), found in self.store.objects.items():
             is_leaving = found.metadata.deletion_timestamp is not None
             if (namespace, name) in self._keys or is_leaving:
                 continue
-            if self.view.gang(GangId(found.status.id)) is None:
+            gang_id = GangId(found.status.id)
+            if gang_id in self._entries or self.view.gang(gang_id) is None:
                 target = WriteTarget(GANGS, name, namespace)
                 yield Delete(target=target, manager=MANAGER, uid=found.metadata.uid)
 

@@ -192,3 +192,48 @@ async def test_an_error_about_one_gang_costs_its_object_alone(monkeypatch: pytes
         assert not found(cluster)
         is_broken = False
         await until(lambda: state(cluster) == GangState.OPENED)
+
+
+def submit_twin(cluster: GangCluster) -> None:
+    """Pods of another job of the same name."""
+    first = cluster.pods[0].document
+    owner = {**JOB, "uid": "twin-job", "kind": "Job"}
+    metadata = {**first["metadata"], "ownerReferences": [owner], "uid": "uid-twin", "name": "twin"}
+    cluster.api.add(
+        PODS, "twin", metadata=metadata, spec=first["spec"], status={"phase": "Pending"}
+    )
+
+
+def ids(cluster: GangCluster) -> dict[str, str]:
+    """The gang of each object."""
+    return {name: document["status"]["id"] for name, document in found(cluster).items()}
+
+
+async def test_jobs_of_one_name_keep_their_objects_in_whatever_order_a_leader_meets_them():
+    """The pods of the first job are made again, so that the next leader meets the other first."""
+    cluster = GangCluster("volcano", binds=False)
+    async with shown(cluster):
+        cluster.submit()
+        await until(lambda: len(found(cluster)) == 1)
+        submit_twin(cluster)
+        await until(lambda: len(found(cluster)) == 2)
+        before = ids(cluster)
+    pods = [cluster.api.objects.pop(key) for key in list(cluster.api.objects) if "pod-" in key[1]]
+    for stored in pods:
+        name = stored.document["metadata"]["name"]
+        cluster.api.objects["/api/v1/namespaces/jobs/pods", name] = stored
+    async with shown(cluster):
+        await asyncio.sleep(10 * LOOK_S)
+        assert ids(cluster) == before
+
+
+async def test_an_object_of_a_gang_that_has_another_one_goes():
+    cluster = GangCluster("volcano", binds=False)
+    async with shown(cluster):
+        cluster.submit()
+        await until(lambda: state(cluster) == GangState.OPENED)
+        (gang_id,) = ids(cluster).values()
+        status = {"id": gang_id, "state": "no-room"}
+        cluster.api.add(GANGS, "frozen", metadata={"namespace": "jobs"}, status=status)
+        await until(lambda: "frozen" not in found(cluster))
+        assert state(cluster) == GangState.OPENED
