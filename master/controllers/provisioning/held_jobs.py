@@ -8,9 +8,10 @@ from master.controllers.provisioning.form import RequestForm
 from topo.gangs.machine.gang import Binding, Gang, GangId, gang_of_owner
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
+from topo.model.errors import Refusal
 from topo.placement.job.request import Request
 from topo.provisioning.machine import Provisioning, RequestRecord
-from topo.provisioning.terms import Terms
+from topo.provisioning.terms import Awaited, Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +51,29 @@ class HeldJobs:
             is_of_kueue=True,
             labelled={},
         )
-        state, text = GangState.IN_LINE, "whole groups are looked for"
-        if record.refused is not None:
-            state, text = GangState.NO_ROOM, record.refused.text
-        if record.written is not None:
-            text = "its groups are booked, and Kueue is told"
-        if record.error is not None:
-            text = f"it is set aside for an error of topo-master: {record.error}"
+        state, text = _state(record)
         return gang, GangStatus(
             state=state, text=f"{text}; it takes no quota of Kueue meanwhile", since_s=created_s
         )
+
+
+def _state(record: RequestRecord) -> tuple[GangState, str]:
+    """Return the state of a job that is held, and why.
+
+    Whether its groups are booked is what the booking says, not what was written last: a job of
+    which nothing can be booked is let go as well, and a write may be refused.
+    """
+    if record.error is not None:
+        text = f"it is set aside for an error of topo-master: {record.error}"
+        return GangState.IN_LINE, text
+    asked, refused = record.seen.asked, record.refused
+    if not isinstance(asked, Terms):
+        why = str(asked) if isinstance(asked, Refusal) else asked.text
+        is_let_go = record.written is not None or not isinstance(asked, Awaited)
+        told = "nothing is booked for it, and it is let go to Kueue: " if is_let_go else ""
+        return GangState.IN_LINE, f"{told}{why}"
+    if record.seen.held is not None and not record.seen.broken:
+        return GangState.IN_LINE, "its groups are booked, and it is let go to Kueue"
+    if refused is not None:
+        return GangState.NO_ROOM, refused.text
+    return GangState.IN_LINE, "whole groups are looked for"

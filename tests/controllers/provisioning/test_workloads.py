@@ -16,6 +16,7 @@ from tests.controllers.nomination.objects import GPU, PAIR, WORDS, gated_pod
 from tests.controllers.provisioning.request_world import (
     VENDOR_LABELS,
     RequestCluster,
+    RequestMaster,
     server_now,
     stamp,
     unplugged,
@@ -96,6 +97,15 @@ class KueueCluster(RequestCluster):
         return next((e for e in status.get("admissionChecks", ()) if e["name"] == of), {})
 
 
+def held_jobs(master: RequestMaster) -> HeldJobs:
+    """What a master shows of the jobs that it holds."""
+    return HeldJobs(
+        machine=lambda: master.controller.machine,
+        form=master.controller.form,
+        ahead_s=lambda: 0,
+    )
+
+
 async def test_the_oldest_job_is_let_go_once_its_groups_are_booked_and_the_others_are_held():
     cluster = KueueCluster()
     async with cluster.master() as master:
@@ -108,17 +118,34 @@ async def test_the_oldest_job_is_let_go_once_its_groups_are_booked_and_the_other
         assert cluster.gates("first") == "example.com/a"
         assert cluster.gates("second") == WORDS.whole_groups
         assert master.booked == dict.fromkeys(FLIES[0], 8)
-        held = HeldJobs(
-            machine=lambda: master.controller.machine,
-            form=master.controller.form,
-            ahead_s=lambda: 0,
-        )
-        shown = {gang.name: status for gang, status in held.all()}
+        shown = {gang.name: status for gang, status in held_jobs(master).all()}
         assert shown["second"].state is GangState.NO_ROOM
         assert "takes no quota" in shown["second"].text
         cluster.api.remove(WORKLOADS, "job-first", "jobs")
         await until(lambda: cluster.gates("first") != "" and cluster.gates("second") == "")
         assert master.booked == dict.fromkeys(FLIES[0], 8), "the deleted job gave them back"
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ("16", "its groups are booked, and it is let go to Kueue"),
+        (
+            "12",
+            "nothing is booked for it, and it is let go to Kueue: metax-tech.com/gpu-group-size 12",
+        ),
+        ("", "nothing is booked for it, and it is let go to Kueue: none of its pods has"),
+    ],
+)
+async def test_a_job_that_is_let_go_says_whether_groups_are_booked_for_it(size: str, said: str):
+    cluster = KueueCluster()
+    async with cluster.master() as master:
+        cluster.api.refusals[JOBS_AT] = [KubeError("may not patch jobs", status=403)] * 100
+        cluster.queue("one", 2, WORDS.whole_groups, size=size)
+        await asyncio.sleep(3)
+        ((_, status),) = held_jobs(master).all()
+        assert status.text.startswith(said)
+        assert bool(master.booked) == (size == "16")
 
 
 async def test_of_one_namespace_only_so_many_jobs_without_quota_have_groups_booked(monkeypatch):
