@@ -54,18 +54,22 @@ def advice_on(capacity: CapacityView, refused: NoFit) -> Advice:
     return Advice(why, fits, largest, refusal_on_empty_nodes(capacity, refused.request, largest))
 
 
-def change_in_words(advice: Advice, text: str) -> str:
+def change_in_words(advice: Advice, result: Plan | NoFit, text: str) -> str:
     """Return the smallest change that would let a job in, empty if none is known.
 
-    `text` is the reason that was told already; the result does not repeat it. Fewer pods are the
-    last thing to suggest.
+    `result` is the answer of the capacity that the change is for. `text` is the reason that was
+    told already; the result does not repeat it, and has its own numbers where they differ from
+    those: the capacity may have changed since. Fewer pods are the last thing to suggest.
     """
     if advice.ever:
         why, *smaller = advice.ever
         because = "" if why == text else f": {why}"
         return " ".join((f"With all nodes open and empty it would not fit{because}.", *smaller))
     changes = [each for each in advice.would_fit if each.kind is not SuggestionKind.FEWER_PODS]
-    return next((each.text for each in (*changes, *advice.would_fit)), "")
+    change = next((each.text for each in (*changes, *advice.would_fit)), "")
+    if not change or isinstance(result, Plan) or result.text in text:
+        return change
+    return f"Counted anew by GPUs alone, {result.text}. {change}"
 
 
 class Adviser:

@@ -383,7 +383,7 @@ class ProvisioningController:
             return asked.text
         planner = self.planner
         outcome = await planner.explain_outcome(planner.plan(terms.request), None)
-        change = change_in_words(outcome.advice, asked.text)
+        change = change_in_words(outcome.advice, outcome.result, asked.text)
         return f"{asked.text}. {change}"[:MESSAGE_CHARS] if change else asked.text
 
     def _tell_set_aside(self, found: TellSetAside) -> None:

@@ -129,6 +129,24 @@ async def test_what_would_let_a_gang_in_is_told_and_looked_for_anew_when_somebod
         assert told == asked[1]
 
 
+async def test_advice_has_the_numbers_that_it_was_found_on_where_the_reason_has_older_ones():
+    """A gang is not placed again because room went, so that its reason stays as it was."""
+    stamp = Stamp(pods=8, rank_offset=0, pods_per_group=2)
+    async with gang_world() as world:
+        world.take("node-1")
+        for index in range(8):
+            world.add_pod(index, stamp=stamp)
+        await asyncio.sleep(10)
+        world.take("node-2", "later")
+        await asyncio.sleep(10)
+        asked = await world.nomination.view.get_advised(GANG)
+        assert asked is not None
+        assert "56 are free" in asked[1].text
+        first, rest = asked[1].would_fit.split(". ")
+        assert first.startswith("Counted anew by GPUs alone, the job needs 64 GPUs, 48 are free")
+        assert rest.endswith("give back 16 GPUs.")
+
+
 async def test_a_gang_that_never_fits_is_told_so_of_the_empty_cluster_and_what_would_fit_there():
     stamp = Stamp(pods=10, rank_offset=0, pods_per_group=2)
     async with gang_world() as world:

@@ -21,4 +21,4 @@ async def smallest_change(
     if request.own_domains:
         return ""
     outcome = await planner.explain_outcome(planner.plan(request), None)
-    return change_in_words(outcome.advice, text)
+    return change_in_words(outcome.advice, outcome.result, text)
