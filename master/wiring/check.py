@@ -125,8 +125,10 @@ class WiringCheck:
     last: CheckedPlan | None = None
     dumps: tuple[FabricDump, ...] = ()
     _plan: CablePlan | None = None
-    _is_unread: bool = False
-    """Whether the source has something else than the plan that counts."""
+    _unread: Refusal | None = None
+    """Why the source has something else than the plan that counts."""
+    _uncompared: Refusal | None = None
+    """Why nothing could be compared when that was tried last."""
     _due_s: float = -math.inf
 
     async def run(self) -> None:
@@ -154,27 +156,27 @@ class WiringCheck:
 
     def _take(self, found: CablePlan | Refusal) -> None:
         """Take a new plan; a file that cannot be read takes the one before not away."""
-        self._is_unread = isinstance(found, Refusal)
-        if isinstance(found, Refusal):
-            self._warn(found)
-            return
-        self.files.clear(_FILE)
-        if found != self._plan:
+        self._unread = found if isinstance(found, Refusal) else None
+        if not isinstance(found, Refusal) and found != self._plan:
             self._plan, self._due_s = found, -math.inf
             _log.info("plan of cables read", cables=len(found.cables), notes=list(found.notes))
+        self._warn()
 
     def _show(self, found: CheckedPlan | Refusal) -> None:
         """Show the outcome; what cannot be compared leaves the one before."""
-        if isinstance(found, Refusal):
-            self._warn(found)
-            return
-        self.last = found
-        if not self._is_unread:
-            self.files.clear(_FILE)
+        self._uncompared = found if isinstance(found, Refusal) else None
+        if not isinstance(found, Refusal):
+            self.last = found
+        self._warn()
 
-    def _warn(self, found: Refusal) -> None:
-        what = f"{found.what} ({found.where})"
-        self.files.warn(_FILE, what, found.fix, where=self.source.where)
+    def _warn(self) -> None:
+        """Warn of what is wrong with the plan; both are told, for one may end before the other."""
+        found = [each for each in (self._unread, self._uncompared) if each is not None]
+        if found:
+            what = "; ".join(f"{each.what} ({each.where})" for each in found)
+            self.files.warn(_FILE, what, found[0].fix, where=self.source.where)
+        else:
+            self.files.clear(_FILE)
 
     def _inputs(self) -> tuple[object, ...]:
         """Return what the findings rest on; nearly all of it is compared by identity."""

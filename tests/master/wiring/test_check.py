@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,53 @@ async def test_an_error_of_the_comparison_leaves_the_last_one_and_the_master_run
             assert (await master.get("/v1/wiring")).json["counts"] == {"swap": 2}
         plan.write_text(HEADER + "c,1,d,1\na,1,b,1\n")
         await counts(master, {})
+
+
+CONTRADICTORY = HEADER + "a,P1,b,1\na,1,c,1\n"
+
+
+async def test_a_plan_that_cannot_be_compared_is_told_until_it_is_another(
+    tmp_path: Path, token_flag: str
+) -> None:
+    """Its source may hand on the same plan again, as NetBox does at each look."""
+    plan = tmp_path / "plan.csv"
+    plan.write_text(CONTRADICTORY)
+    async with running("--mode=dragonfly", f"--wiring-plan={plan}", token_flag) as master:
+        await master.pair("a", "b")
+        await eventually(partial(is_told, master, "in two cables"))
+        plan.write_text(CONTRADICTORY + "\n")
+        for _ in range(10):
+            await asyncio.sleep(1)
+            assert await is_told(master, "in two cables")
+        plan.write_text(HEADER + "a,1,b,1\n")
+        await counts(master, {})
+        assert "wiring-plan-file" not in await warnings(master)
+
+
+async def test_that_a_plan_is_not_read_and_that_it_is_not_compared_are_told_beside_each_other(
+    tmp_path: Path, token_flag: str
+) -> None:
+    plan = tmp_path / "plan.csv"
+    plan.write_text(CONTRADICTORY)
+    async with running("--mode=dragonfly", f"--wiring-plan={plan}", token_flag) as master:
+        await master.pair("a", "b")
+        await eventually(partial(is_told, master, "in two cables"))
+        plan.write_text("no plan\n")
+        await eventually(partial(is_told, master, "known here"))
+        assert await is_told(master, "in two cables")
+        await master.pair("c", "d")
+        await asyncio.sleep(60)
+        assert await is_told(master, "known here")
+        assert await is_told(master, "in two cables")
+        plan.write_text(CONTRADICTORY)
+        await eventually(partial(is_told_no_more, master, "known here"))
+        assert await is_told(master, "in two cables")
+
+
+async def is_told(master: Master, text: str) -> bool:
+    """Whether the warning about the plan says so."""
+    return text in (await warnings(master)).get("wiring-plan-file", "")
+
+
+async def is_told_no_more(master: Master, text: str) -> bool:
+    return not await is_told(master, text)
