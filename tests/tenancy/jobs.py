@@ -38,6 +38,8 @@ class UserJob:
     """Whether the webhook sees its pods; without one its scheduler asks the extender."""
     pods: dict[str, tuple[int, Document]] = field(default_factory=dict)
     objects: list[tuple[str, str, str, Document]] = field(default_factory=list)
+    make: Callable[[Document, int], Document] | None = None
+    """Makes the pod of a rank as the job's object says now; None for one of a fixed size."""
 
 
 def reviewed(document: Mapping[str, Any], rules: Rules = RULES) -> Document:
@@ -88,10 +90,14 @@ def batch_job(wish: Wish) -> UserJob:
     document = _named(batch(wish.pods, wish.gpus, wish.size), wish)
     made.objects.append(("batch/v1", "jobs", wish.name, document))
     owner = _owner(document)
-    for rank in range(wish.pods):
+
+    def make(job: Document, rank: int) -> Document:
         index = {COMPLETION_INDEX: str(rank)}
-        pod = _pod(document["spec"]["template"], wish, rank, owner, labels=index, annotations=index)
-        _add(made, rank, pod)
+        return _pod(job["spec"]["template"], wish, rank, owner, labels=index, annotations=index)
+
+    made.make = make
+    for rank in range(wish.pods):
+        _add(made, rank, make(document, rank))
     return made
 
 
@@ -125,12 +131,17 @@ def volcano_job(wish: Wish) -> UserJob:
             {"spec": spec, "status": {"phase": "Inqueue"}},
         ),
     ]
-    template = document["spec"]["tasks"][1]["template"]
-    for rank in range(wish.pods):
+
+    def make(job: Document, rank: int) -> Document:
+        template = job["spec"]["tasks"][1]["template"]
         annotations = {TASK_INDEX: str(rank), POD_GROUP: group, "volcano.sh/task-spec": "worker"}
         pod = _pod(template, wish, rank, _owner(document), annotations=annotations)
         pod["spec"]["schedulerName"] = "volcano"
-        _add(made, rank, pod)
+        return pod
+
+    made.make = make
+    for rank in range(wish.pods):
+        _add(made, rank, make(document, rank))
     return made
 
 
@@ -191,7 +202,8 @@ def job_set(wish: Wish) -> UserJob:
         ("jobset.x-k8s.io/v1alpha2", "jobsets", wish.name, document),
         ("batch/v1", "jobs", name, job),
     ]
-    for rank in range(wish.pods):
+
+    def make(_job_set: Document, rank: int) -> Document:
         index = {COMPLETION_INDEX: str(rank)}
         labels = {
             **index,
@@ -200,8 +212,11 @@ def job_set(wish: Wish) -> UserJob:
             f"{_JOB_SET}/restart-attempt": "0",
             f"{_JOB_SET}/job-index": "0",
         }
-        pod = _pod(template, wish, rank, _owner(job), labels=labels, annotations=index)
-        _add(made, rank, pod)
+        return _pod(template, wish, rank, _owner(job), labels=labels, annotations=index)
+
+    made.make = make
+    for rank in range(wish.pods):
+        _add(made, rank, make(document, rank))
     return made
 
 

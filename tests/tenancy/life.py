@@ -175,9 +175,7 @@ class SharedLife:
         for _ in range(steps):
             await self.step()
         self.note("the tenant rests")
-        for node in self.cluster.shape.homes:
-            if not self.cluster.is_open(node):
-                self.cluster.cordon(node, cordoned=False)
+        self.calm()
         await self.rest(90.0)
         self.judge_delays(beside_tenant=True)
         self.note("the tenant leaves")
@@ -193,6 +191,12 @@ class SharedLife:
         if marks:
             raise BrokenPromiseError(f"nodes stay labelled: {marks}\n{self.story()}")
         await self.end()
+
+    def calm(self) -> None:
+        """Nothing is closed any more."""
+        for node in self.cluster.shape.homes:
+            if not self.cluster.is_open(node):
+                self.cluster.cordon(node, cordoned=False)
 
     async def step(self) -> None:
         """One thing happens; then the cluster comes to rest, or does not yet."""

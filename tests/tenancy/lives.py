@@ -22,6 +22,7 @@ from tests.gangs import test_hostile_life as of_machine
 from tests.gangs.test_random_life import ELASTIC, GROUPED, UNLIKE
 from tests.support.virtual_time import in_virtual_time
 from tests.tenancy.life import STEPS, ExtenderLife, SharedLife
+from tests.tenancy.second_life import SecondLife
 
 
 def live_on_machine(seed: int) -> None:
@@ -41,11 +42,17 @@ def live_by_extender(seed: int) -> None:
     in_virtual_time(ExtenderLife(seed).live(STEPS))
 
 
+def live_twice(seed: int) -> None:
+    """A life of the whole adapter whose jobs are stopped, scaled and started again."""
+    in_virtual_time(SecondLife(seed).live(STEPS))
+
+
 LIVES_OF_GARBAGE = 10
 LIVES: Mapping[str, Callable[[int], None]] = {
     "machine": live_on_machine,
     "whole": live_whole,
     "extender": live_by_extender,
+    "second": live_twice,
 }
 
 
