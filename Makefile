@@ -156,7 +156,7 @@ fuzz: $(STAMP) ## the property tests with fresh examples, for MINUTES=10
 
 hostile: LIVES ?= 20000
 hostile: SEED ?= 0
-hostile: OF ?= machine whole extender
+hostile: OF ?= machine whole extender second
 hostile: $(STAMP) ## a hostile tenant in random lives of the machine and of all that reads pods: LIVES=20000 SEED=0 OF=whole; an hour and more
 	for of in $(OF); do $(BIN)/python -m tests.tenancy.lives --of $$of --lives $(LIVES) --seed $(SEED) || exit 1; done
 
