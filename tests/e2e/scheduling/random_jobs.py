@@ -172,7 +172,7 @@ class RandomRun:
         await stream.run(self.jobs, tell)
         events = await self.api.items(_EVENTS)
         assert not [each["note"] for each in events if each["reason"] == "GangSplit"]
-        assert stream.course.bound == len(self.jobs)
+        assert stream.course.bound == len(self.jobs) + stream.course.restarted
 
 
 async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> None:

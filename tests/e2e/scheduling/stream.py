@@ -22,6 +22,7 @@ from tests.e2e.scheduling.hostile import Hostile
 from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS, is_reviewed, taker
 from tests.e2e.scheduling.odd_jobs import OddJobs, templates
 from tests.e2e.scheduling.recount import Free, Ground, Recount, Wish, recounted
+from tests.e2e.scheduling.second_lives import SecondLives
 from tests.support.waiting import CEILING_S
 from topo.model.rest.topology import is_group, walk
 
@@ -29,9 +30,9 @@ HIGH = "random-high"
 BURST = 12
 """The most jobs that arrive at once."""
 _MOST_WAITING = 6
-_LEAVES, _ENDS = 0.15, 0.5
-"""The shares of running jobs that leave while a burst arrives, and of those that end by themselves;
-the others are deleted.
+_LEAVES, _ENDS, _RESTARTS = 0.15, 0.5, 0.1
+"""The shares of running jobs that leave while a burst arrives, of those of them that end by
+themselves (the others are deleted), and of those that are stopped and start again.
 """
 _NODES_PER_OTHER = 20
 _TAKER = "taker-"
@@ -98,6 +99,8 @@ class Course:
     """Planned nodes that were taken by pods without groups before the planned pod was bound."""
     odd: int = 0
     """Odd jobs of which what was told was true."""
+    restarted: int = 0
+    """How often a job that ran was stopped and started again; each time it is bound once more."""
     unreviewed: int = 0
     """Jobs that were made again under another name, as no master had reviewed them."""
     while_away: int = 0
@@ -118,7 +121,8 @@ class Course:
         most = self.overtaken.most_common(1)
         over = f"{most[0][0]} was overtaken most, by {most[0][1]}" if most else "none was overtaken"
         return (
-            f"{self.bound} jobs were bound, {self.ended} ran to their end, {self.while_away} waited"
+            f"{self.bound} jobs were bound, {self.restarted} of them once more after a restart,"
+            f" {self.ended} ran to their end, {self.while_away} waited"
             f" while no master was there; the API server was away {self.outages} times;"
             f" {self.odd} odd ones were told truly;"
             f" {self.unreviewed} were made again;"
@@ -168,6 +172,7 @@ class Stream:
         """Jobs whose pods have yet to go."""
         self._ended: list[str] = []
         """Jobs that ran to their end, and are there still."""
+        self._second = SecondLives(api, kind.collection, self._rng)
         self._odd_jobs = OddJobs(api, kind.collection, kind.job, self._gang_of)
         self.course = Course()
 
@@ -178,8 +183,11 @@ class Stream:
             size = self._rng.randint(1, self._burst)
             burst, left = left[:size], left[size:]
             leave = [name for name in self._running() if self._rng.random() < _LEAVES]
+            stay = [name for name in self._running() if name not in leave]
+            again = [name for name in stay if self._rng.random() < _RESTARTS]
             await asyncio.gather(
                 *map(self._submit, burst),
+                *map(self._restart, again),
                 self._leave(leave),
                 self._others_come_and_go(),
                 self._take_planned_nodes(),
@@ -221,6 +229,11 @@ class Stream:
             await asyncio.sleep(_AGAIN_S)
             wish = replace(wish, name=f"{wish.name}-again")
             made = await self._create(wish)
+
+    async def _restart(self, name: str) -> None:
+        self._done.discard(name)
+        self._live[name] = await self._second.restart(self._live[name])
+        self.course.restarted += 1
 
     async def _create(self, wish: Wish) -> Any:
         mode = {} if wish.required else {WORDS.mode: "preferred"}
