@@ -391,7 +391,7 @@ def _has_ended(pod: Any) -> bool:
 
 
 def _is_stamped(job: Any) -> bool:
-    return WORDS.pods in str(job["spec"])
+    return WORDS.pods in str(job.get("spec"))
 
 
 def _has_ended_in_gang(pod: Any) -> bool:
