@@ -270,3 +270,39 @@ async def test_a_failed_pod_that_is_deleted_is_made_again() -> None:
         again += jobs.make([1])
         await asyncio.sleep(20)
         assert len(set(nodes(again))) == 4
+
+
+async def test_a_volcano_job_in_steps_runs_and_the_places_of_later_steps_are_kept() -> None:
+    """Its first two ranks depend on the others, of which its PodGroup wants two."""
+    async with job_world("Volcano Job") as jobs:
+        world = jobs.world
+        world.add_queue("default", weight=1)
+        world.add_group("group", "default")
+        for number in range(5, 9):
+            world.take(f"node-{number}")
+        late = {WORDS.is_late: "true"}
+        first = jobs.make((2, 3), group="group", **late)
+        await asyncio.sleep(10)
+        assert len(set(nodes(first))) == 2
+        for pod in first:
+            world.bind(pod)
+        other = world.add_pod(0, job="other", stamp=Stamp(2, 0, 2))
+        world.add_pod(1, job="other", stamp=Stamp(2, 0, 2))
+        await asyncio.sleep(10)
+        assert not is_open(other), "the places of the later ones are kept"
+        second = jobs.make((0, 1), group="group", **late)
+        await asyncio.sleep(10)
+        assert len(set(nodes(second))) == 2
+
+
+async def test_a_volcano_job_in_steps_without_room_for_all_opens_none() -> None:
+    async with job_world("Volcano Job") as jobs:
+        world = jobs.world
+        world.add_queue("default", weight=1)
+        world.add_group("group", "default")
+        for number in range(3, 9):
+            world.take(f"node-{number}")
+        first = jobs.make((2, 3), group="group", **{WORDS.is_late: "true"})
+        await asyncio.sleep(20)
+        assert nodes(first) == []
+        assert jobs.state()[0] is GangState.NO_ROOM

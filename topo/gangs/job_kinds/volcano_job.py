@@ -1,15 +1,22 @@
 """Reader of a Volcano Job: its tasks in the order of ranks.
 
-Source: `volcano.sh/apis/pkg/apis/batch/v1alpha1/job.go` of v1.14.
+A task with `dependsOn` gets its pods once so many of each named task, its `minAvailable`, run and
+are ready (of one of them with `iteration: any`), so they come late. Volcano starts no job whose
+pods are fewer than its `minAvailable`: that may count only tasks that wait for no other.
+
+    tasks worker (7) and master (1), which depends on worker; minAvailable 8 → refused: at most 7
+
+Sources: `volcano.sh/apis/pkg/apis/batch/v1alpha1/job.go` of v1.14, `waitDependsOnTaskMeetCondition`
+of pkg/controllers/job/job_controller_actions.go, `jobValidFn` of pkg/scheduler/plugins/gang.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from topo.gangs.annotation_keys import TASK_INDEX
 from topo.gangs.job_kinds.job_kind import JobKind
-from topo.gangs.job_kinds.templates import JobParts, Template, count
+from topo.gangs.job_kinds.templates import JobParts, Template, Wait, count, field_path
 from topo.gangs.json_patch import add, mapping, sequence, text
 from topo.model.errors import Refusal
 
@@ -24,20 +31,23 @@ _MASTER_ARGUMENT = re.compile(r"--?master=(.+)")
 def volcano_job(job: Mapping[str, Any]) -> JobParts:
     """Return the parts of a Volcano Job; O(tasks).
 
-    Without `minAvailable` its pods would start one by one. So it is set to the sum of the tasks'
-    own `minAvailable`, which is all pods where those are unset, too.
+    Without `minAvailable` its pods would start one by one. So it is set to the sum of the own
+    `minAvailable` of the tasks that wait for no other, which is all of their pods where those are
+    unset, too.
     """
     spec = mapping(job.get("spec"))
     stated = sequence(spec.get("tasks"))
     # Of a job with too many, which is refused, the first ones are where its annotations are.
     tasks = tuple(map(mapping, stated[:MAX_TASKS]))
-    least = sum(count(task.get("minAvailable", task.get("replicas"))) for task in tasks)
+    templates = tuple(_templates(tasks))
+    firsts = [task for task, each in zip(tasks, templates, strict=True) if each.waits is None]
+    least = sum(_least(task) for task in firsts)
     unset = least and not count(spec.get("minAvailable"))
     master = _master(spec)
     return JobParts(
-        templates=tuple(sorted(_templates(tasks), key=lambda each: each.name != master)),
+        templates=tuple(sorted(templates, key=lambda each: each.name != master)),
         own=_own_topology(spec, tasks),
-        flaw=_too_many(len(stated)),
+        flaw=_too_many(len(stated)) or _never_valid(spec, templates),
         more=(add(("spec", "minAvailable"), value=least),) if unset else (),
         has_pod_group=True,
     )
@@ -50,13 +60,42 @@ def _too_many(tasks: int) -> Refusal | None:
     return Refusal(f"the job has {tasks} tasks", "spec.tasks", fix)
 
 
+def _least(task: Mapping[str, Any]) -> int:
+    """Return how many pods of a task start together."""
+    return count(task.get("minAvailable", task.get("replicas")))
+
+
+def _never_valid(spec: Mapping[str, Any], templates: Sequence[Template]) -> Refusal | None:
+    """Return why Volcano starts none of its pods: it waits for more than are made at first."""
+    least = count(spec.get("minAvailable"))
+    first = sum(each.pods for each in templates if each.waits is None)
+    if not first or least <= first or all(each.waits is None for each in templates):
+        return None
+    what = f"minAvailable is {least}, and {first} pods are made before those that depend on others"
+    return Refusal(what, "spec.minAvailable", f"give at most {first}, or remove dependsOn")
+
+
+def _waits(
+    task: Mapping[str, Any], number: int, tasks: Mapping[str, Mapping[str, Any]]
+) -> Wait | None:
+    """Return the tasks that one depends on; those of which no pod has to run are none."""
+    stated = map(text, sequence(mapping(task.get("dependsOn")).get("name")))
+    names = frozenset(name for name in stated if _least(tasks.get(name, {})))
+    if not names:
+        return None
+    where = field_path(("spec", "tasks", number, "dependsOn"))
+    return Wait(names, until_ended=False, where=where, fix="remove it")
+
+
 def _templates(tasks: tuple[Mapping[str, Any], ...]) -> Iterator[Template]:
+    by_name = {text(task.get("name")): task for task in tasks}
     for number, task in enumerate(tasks):
         yield Template(
             path=("spec", "tasks", number, "template"),
             name=text(task.get("name"))[:63] or str(number),
             pods=count(task.get("replicas")),
             body=mapping(task.get("template")),
+            waits=_waits(task, number, by_name),
         )
 
 

@@ -193,8 +193,10 @@ def _at_least(
     """Return how many pods of the gang have to start together."""
     if first.is_elastic:
         return 1
-    if first.job is not None:
-        return request.pods  # its pods have several PodGroups, each of a part of them
+    if first.job is not None or first.is_late:
+        # Its pods have several PodGroups, each of a part of them; or those of a group come late,
+        # whichever their ranks, and nothing of it starts without places for them.
+        return request.pods
     least = group.spec.min_member if group is not None else _min_count(first, context)
     return min(least or request.pods, request.pods)
 
