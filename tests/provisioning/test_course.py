@@ -21,7 +21,7 @@ from topo.provisioning.course import (
     RequestUid,
     read_times,
 )
-from topo.provisioning.machine import SLACK_S, Provisioning
+from topo.provisioning.machine import FENCE_S, SLACK_S, Provisioning
 from topo.provisioning.messages import (
     Book,
     EndBooking,
@@ -116,6 +116,25 @@ def test_a_write_that_was_refused_is_due_no_more_once_its_time_came() -> None:
     assert isinstance(book, Book)
     assert machine.advance(1040.0, NoRoom(book.uid, "no room")) == ()
     assert machine.next_s == found.created_s + found.times.valid_s
+
+
+def test_a_new_leader_waits_its_time_for_a_request_that_is_not_written_and_no_longer() -> None:
+    """It says by itself when that is over; then it books for others that came meanwhile."""
+    world, _, uid = one_request()
+    found = world.api.requests[RequestUid(uid)]
+    waits = replace(found, version="9", conditions=found.conditions[:1])
+    machine, asked, now_s = Provisioning(), Terms(PAIR), 1000.0
+    (write,) = machine.advance(now_s, RequestObserved(request=waits, asked=asked), TermBegun())
+    assert isinstance(write, WriteStatus)
+    assert [*machine.awaited] == [waits.full_name]
+    assert machine.next_s == now_s + FENCE_S
+    other = replace(waits, uid=RequestUid("other"), name="other")
+    observed = RequestObserved(request=other, asked=asked)
+    assert machine.advance(now_s + FENCE_S - 1, observed) == ()
+    assert not machine.has_begun
+    (book,) = machine.advance(now_s + FENCE_S)
+    assert isinstance(book, Book)
+    assert (book.uid, machine.has_begun) == (other.uid, True)
 
 
 def test_a_lost_booking_is_made_again_on_the_same_nodes() -> None:

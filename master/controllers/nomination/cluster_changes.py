@@ -86,10 +86,6 @@ class ClusterChanges:
         """Reserve quota for no other pods than these, which `opening` returns for a gang."""
         self._queue_moved |= self.queues.retain(opening)
 
-    def release_quota(self, gang_id: GangId) -> None:
-        """Reserve no quota for a gang."""
-        self._queue_moved |= self.queues.release(gang_id)
-
     def mark_waiting_for_queues(self) -> None:
         """Mark the gangs that wait for a queue, if what a queue has left may have changed."""
         if self._queue_moved:

@@ -344,7 +344,6 @@ class Nomination:
         found = self.answers.check(asked, blocked, self.reader.evictable(asked))
         if blocked:
             self.changes.mark(asked.id)
-            self.changes.release_quota(asked.id)
         elif not (found.lost or found.split or found.apart):
             opening = self.reader.opening(asked)
             if opening is not None:

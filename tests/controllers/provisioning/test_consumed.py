@@ -113,7 +113,7 @@ async def test_what_pods_have_of_a_booking_stays_theirs_when_its_time_is_over():
         second.leader.placements.state.replicate(memory)
         await asyncio.sleep(620)
         assert second.booked
-        cluster.api.objects[PODS_AT, "pod-0"].document["metadata"]["labels"] = {"a": "b"}
+        cluster.api.objects[PODS_AT, "pod-0"].document["status"]["phase"] = "Running"
         cluster.api.touch(PODS_AT, "pod-0")
         await asyncio.sleep(1)
         assert used(second, nodes) == [8, 8, 8, 8]

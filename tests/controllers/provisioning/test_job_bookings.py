@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from master.kube.objects import PODS
+from master.kube.objects import PODS, QUOTAS
 from master.kube.schedulers.provisioning import PROVISIONING_REQUESTS
 from tests.controllers.nomination.masters import FLIES, until
-from tests.controllers.nomination.objects import PAIR, WORDS, gated_pod
+from tests.controllers.nomination.objects import GPU, PAIR, WORDS, gated_pod
 from tests.controllers.provisioning.request_world import RequestMaster, server_now, stamp
 from tests.controllers.provisioning.test_requests import is_open, node_of
 from tests.controllers.provisioning.test_workloads import WORKLOADS_AT, KueueCluster
@@ -129,6 +129,57 @@ async def test_a_new_leader_that_lost_the_takeover_books_for_the_request_what_it
         assert booked(second) == 16
         (hold,) = second.leader.placements.state.holds()
         assert (hold.wish.key or "").startswith("provisioning/")
+
+
+async def test_a_booking_that_is_taken_over_counts_once_against_the_quota_of_its_namespace() -> (
+    None
+):
+    cluster = BothWays(free=4)
+    async with cluster.master() as master:
+        hard = {f"requests.{GPU}": "16"}
+        status = {"hard": hard, "used": {f"requests.{GPU}": "0"}}
+        cluster.api.add(
+            QUOTAS, "team", metadata={"namespace": "jobs"}, spec={"hard": hard}, status=status
+        )
+        cluster.queue("train", 2, WORDS.whole_groups)
+        await until(lambda: cluster.gates("train") == "")
+        cluster.give_quota("train")
+        await asyncio.sleep(1)
+        cluster.request()
+        await until(lambda: "Provisioned" in cluster.true(REQUEST))
+        assert booked(master) == 16
+
+
+async def test_what_a_stranger_is_refused_is_not_refused_to_the_job_that_has_it_booked() -> None:
+    """Both ask for the same in one moment."""
+    cluster = BothWays(free=1)
+    async with cluster.master():
+        cluster.queue("train", 2, WORDS.whole_groups)
+        await until(lambda: cluster.gates("train") == "")
+        cluster.give_quota("train")
+        await asyncio.sleep(1)
+        cluster.ask("a-stranger", 2, **{"gpu-group-size": "16"})
+        cluster.request()
+        await asyncio.sleep(0.9)
+        assert "Provisioned" in cluster.true(REQUEST)
+        assert cluster.true("a-stranger") == ["Accepted"]
+
+
+async def test_a_booking_of_which_pods_have_a_part_stays_theirs() -> None:
+    cluster = BothWays(free=1)
+    async with cluster.master() as master:
+        cluster.queue("train", 2, WORDS.whole_groups)
+        await until(lambda: cluster.gates("train") == "")
+        cluster.give_quota("train")
+        node = next(iter(master.booked))
+        made = gated_pod(0, PAIR, **{KUEUE_WORKLOAD: "job-train"})
+        made["spec"] |= {"schedulingGates": [], "nodeName": node}
+        cluster.api.add(PODS, "p-0", **made, status={"phase": "Running"})
+        await asyncio.sleep(1)
+        cluster.request()
+        await asyncio.sleep(10)
+        assert cluster.true(REQUEST) == ["Accepted"]
+        assert booked(master) == 16
 
 
 async def test_what_is_booked_for_another_job_is_not_taken_over() -> None:

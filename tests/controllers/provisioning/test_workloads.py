@@ -418,3 +418,19 @@ async def test_a_workload_of_which_nothing_can_be_booked_starts_and_is_never_rej
             await asyncio.sleep(3)
             assert cluster.check("train")["state"] == "Ready"
         assert not master.booked
+
+
+async def test_nothing_is_booked_for_a_workload_of_which_only_some_pods_have_a_known_number():
+    cluster = KueueCluster()
+    async with cluster.master() as master:
+        cluster.queue("train", 2)
+        pod_sets = cluster.api.objects[WORKLOADS_AT, "job-train"].document["spec"]["podSets"]
+        template = {"metadata": pod_sets[0]["template"]["metadata"], "spec": CLAIMING}
+        pod_sets.append({"name": "claiming", "count": 2, "template": template})
+        cluster.api.touch(WORKLOADS_AT, "job-train")
+        await asyncio.sleep(1)
+        cluster.give_quota("train", "topo")
+        await asyncio.sleep(3)
+        assert cluster.check("train")["state"] == "Ready"
+        assert "not known" in cluster.check("train")["message"]
+        assert not master.booked

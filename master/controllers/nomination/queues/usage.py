@@ -94,10 +94,6 @@ class QueueCounts:
         keys = {PodUid(pod.metadata.uid): key_of(pod.metadata) for pod in pods}
         self._reserved[gang_id] = Reserved(queue, keys)
 
-    def release(self, gang_id: GangId) -> bool:
-        """Count a gang as what its pods have and request; return whether any was reserved."""
-        return self._reserved.pop(gang_id, None) is not None
-
     def retain(self, opening: Callable[[GangId], Collection[PodUid]]) -> bool:
         """Reserve for no other pods than these, which `opening` returns for a gang; return whether
         something is given back. O(gangs whose gates are being opened, and their pods).

@@ -7,14 +7,17 @@ import pytest
 
 from master.controllers.nomination.queues.quota import AskedGpus
 from master.kube.errors import KubeError
-from master.kube.objects import NODES
+from master.kube.objects import NODES, collection_path
+from master.kube.schedulers.volcano import POD_GROUPS
 from tests.controllers.nomination.gang_world import GangWorld, gang_world, is_open, nominated
 from tests.controllers.nomination.masters import FLIES
 from tests.controllers.nomination.objects import GPU
+from tests.support.kubernetes import node_status
 from topo.gangs.stamp import Stamp
 
 pytestmark = pytest.mark.virtual_time
 OPENED_AT = "/api/v1/namespaces/jobs/pods"
+GROUPS_AT = collection_path(POD_GROUPS, "jobs")
 ONE = Stamp(pods=1, rank_offset=0, pods_per_group=2)
 
 
@@ -112,3 +115,23 @@ async def test_while_gates_are_opened_their_gpus_are_counted_once():
             seen.add(left(world, 32))
         assert all(map(is_open, pods))
         assert seen == {"", "queue q1 has 16 of 32 GPUs left where 32 are needed"}
+
+
+async def test_a_gang_that_its_queue_lets_in_no_more_gives_its_quota_back() -> None:
+    """Before its gates could be opened, as its next check says."""
+    async with gang_world() as world:
+        world.add_queue("q1", capability={GPU: "16"})
+        world.add_group("group", "q1")
+        world.api.refusals[OPENED_AT] = [KubeError("refused", status=403)] * 100
+        pods = [world.add_pod(index, group="group") for index in range(2)]
+        await asyncio.sleep(3)
+        assert left(world, 16) == "queue q1 has 0 of 16 GPUs left where 16 are needed"
+        group = world.api.objects[GROUPS_AT, "group"]
+        group.document["status"]["phase"] = "Pending"
+        world.api.touch(GROUPS_AT, "group")
+        allocatable = {**node_status()["allocatable"], GPU: "9"}
+        node = nominated(pods[0])
+        world.api.edit(NODES, node, ("status", "allocatable"), allocatable)
+        await asyncio.sleep(10)
+        assert left(world, 16) == ""
+        assert not any(map(is_open, pods))
