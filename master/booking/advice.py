@@ -1,8 +1,9 @@
 """Explanations of plans and refusals, found in a thread, because they take longer than a plan."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 from topo.kit.executors import SingleThreadExecutor
 from topo.placement.advice.explain import explain
@@ -44,10 +45,15 @@ UNASKED = Advice()
 """Where nobody asked why."""
 
 
-def advice_on(capacity: CapacityView, refused: NoFit) -> Advice:
-    """Return the advice on a refusal by this capacity. O(nodes) and some placements."""
+def advice_on(
+    capacity: CapacityView, refused: NoFit, owned: Mapping[str, str] = MappingProxyType({})
+) -> Advice:
+    """Return the advice on a refusal by this capacity. O(nodes) and some placements.
+
+    `owned` is as of `find_suggestions`.
+    """
     why, largest = reasons(capacity, refused), largest_possible_pods(capacity, refused.request)
-    fits = find_suggestions(capacity, refused)
+    fits = find_suggestions(capacity, refused, owned)
     if largest is None:
         return Advice(why, fits)
     why = (why[0], never_fits_text(refused.request, largest), *why[1:])
@@ -81,6 +87,8 @@ class Adviser:
 
     def __init__(self, capacity: Callable[[], CapacityView]) -> None:
         self._capacity = capacity
+        self.owned: Callable[[], Mapping[str, str]] = dict
+        """Returns the jobs of owners that are pods of a job which runs as a whole; O(such pods)."""
         self._known: dict[_Case, Advice] = {}
         self._executor = SingleThreadExecutor(AT_ONCE)
 
@@ -100,11 +108,11 @@ class Adviser:
         key = (capacity.version, refused.request)
         if key in self._known or self._executor.full:
             return self._known.get(key, Advice((refused.text,)))
-        copy = capacity.copy()  # before anything else can happen
+        copy, owned = capacity.copy(), self.owned()  # before anything else can happen
 
         def prepare() -> Callable[[], Advice]:
             known = self._known.get(key)
-            return partial(advice_on, copy, refused) if known is None else lambda: known
+            return partial(advice_on, copy, refused, owned) if known is None else lambda: known
 
         found = self._known[key] = await self._executor.run(prepare)
         while len(self._known) > KEPT:

@@ -1,7 +1,7 @@
 """Plans a job on the capacity, now or under assumptions, with an explanation if asked."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -71,7 +71,7 @@ class Planner:
 
     def __init__(self, state: BookingState) -> None:
         self._state = state
-        self._adviser = Adviser(lambda: state.capacity)
+        self.adviser = Adviser(lambda: state.capacity)
         self.loop_queue, self.executor = LoopQueue(), SingleThreadExecutor()
 
     def plan(self, request: Request) -> Outcome:
@@ -134,15 +134,16 @@ class Planner:
         """
 
         def prepare() -> Callable[[], R]:
-            return partial(find, self._state.capacity.copy(), self._state.generation)
+            state, owned = self._state, self.adviser.owned()
+            return partial(find, state.capacity.copy(), state.generation, owned)
 
-        def find(copy: CapacityView, generation: int) -> R:
+        def find(copy: CapacityView, generation: int, owned: Mapping[str, str]) -> R:
             seen = apply_assumptions(copy, assumptions)
             if isinstance(seen, Refusal):
                 raise BadInputError(seen)
             outcome = replace(self._on(seen, question.request), generation=generation)
             if isinstance(outcome.result, NoFit):
-                outcome = replace(outcome, advice=advice_on(seen, outcome.result))
+                outcome = replace(outcome, advice=advice_on(seen, outcome.result, owned))
             elif question.explain:
                 outcome = replace(outcome, advice=Advice(explain(seen, outcome.result)))
             return render(outcome)
@@ -155,10 +156,10 @@ class Planner:
         `seen` is the capacity that the plan was made on, None if its reasons are not wanted.
         """
         if isinstance(outcome.result, NoFit):
-            return replace(outcome, advice=await self._adviser.advice(outcome.result))
+            return replace(outcome, advice=await self.adviser.advice(outcome.result))
         if seen is None:
             return outcome
-        words = await self._adviser.explanation(seen, outcome.result)
+        words = await self.adviser.explanation(seen, outcome.result)
         return replace(outcome, advice=Advice(words))
 
     def prefer_groups(self, request: Request, outcome: Outcome, given: Sequence[Pods]) -> Outcome:

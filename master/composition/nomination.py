@@ -133,6 +133,7 @@ def build_nomination(config: NominationConfig) -> Nomination:
     kin_pods = KinPods(config.sources.pods, proof.borne_out)
     kin_pods.on_gone += [capacity.note_growth, debounce.wake]
     reading.answers.occupied = kin_pods.occupied
+    config.placements.planner.adviser.owned = reading.reader.jobs_of_owners
     return Nomination(
         machine=machine,
         changes=changes,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from master.controllers.nomination.evictable import evictable_pods
-from master.controllers.nomination.gangs.builder import build_gang, outline_gang
+from master.controllers.nomination.gangs.builder import build_gang, gang_name, outline_gang
 from master.controllers.nomination.gangs.context import GangContext
 from master.controllers.nomination.gangs.ranks import first_of
 from master.controllers.nomination.gangs.size import awaited_pods
@@ -19,6 +19,7 @@ from topo.gangs.machine.gang import Gang, GangId, PodUid
 from topo.gangs.machine.instructions import Check, Place
 from topo.gangs.status import Transition
 from topo.model.isolation import ObjectError, attempt
+from topo.placement.booking.events import job_name
 
 
 class GangReader:
@@ -103,6 +104,21 @@ class GangReader:
     def shown_pods(self, gang_id: GangId) -> Sequence[GangPod]:
         """Return the pods that may carry a gang's status, those of native gangs included."""
         return self.pods(gang_id) or self._native.pods(gang_id)
+
+    def jobs_of_owners(self) -> dict[str, str]:
+        """Return for each pod of a gang, as an owner of GPUs, what the gang is called as one.
+
+        Only of gangs of several pods, which end together; O(pods of gangs).
+        """
+        found: dict[str, str] = {}
+        for gang_id in (*self.known, *self._native.jobs()):
+            bookings = [pod.booking for pod in self.shown_pods(gang_id)]
+            owners = [each.pod.owner for each in bookings if each is not None]
+            first = self.first_pod(gang_id)
+            if first is not None and len(owners) > 1:
+                name = job_name(first.metadata.namespace, gang_name(first)[1], gang_id)
+                found |= dict.fromkeys(owners, name)
+        return found
 
     def owner(self, gang_id: GangId) -> OwnerReference | None:
         """Return the job of a gang; None for pods without one."""

@@ -147,6 +147,20 @@ async def test_advice_has_the_numbers_that_it_was_found_on_where_the_reason_has_
         assert rest.endswith("give back 16 GPUs.")
 
 
+async def test_advice_names_a_running_gang_as_a_whole_and_all_of_its_gpus():
+    async with gang_world() as world:
+        first = Stamp(pods=8, rank_offset=0, pods_per_group=2)
+        pods = [world.add_pod(index, stamp=first) for index in range(8)]
+        await asyncio.sleep(10)
+        for pod in pods:
+            world.bind(pod)
+        for index in range(2):
+            world.add_pod(index, job="second", created="2026-01-02T03:05:05Z")
+        await asyncio.sleep(10)
+        (waits,) = [s for _, s in world.nomination.view.all() if s.state is GangState.NO_ROOM]
+        assert waits.would_fit == "The job fits once job jobs/train gives back 64 GPUs."
+
+
 async def test_a_gang_that_never_fits_is_told_so_of_the_empty_cluster_and_what_would_fit_there():
     stamp = Stamp(pods=10, rank_offset=0, pods_per_group=2)
     async with gang_world() as world:

@@ -16,6 +16,7 @@ from topo.placement.advice.repairs import RepairCandidate, slots_of
 from topo.placement.advice.suggestion import RefusedJob, Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.advice.suggestions import find_suggestions
+from topo.placement.booking.events import job_name
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import fits, place
 from topo.placement.job.plan import NoFit
@@ -227,3 +228,24 @@ def test_an_owner_that_gives_enough_is_found_behind_hundreds_that_give_too_littl
     found = suggestion(capacity, request, Kind.RELEASE)
     assert found is not None
     assert found.numbers["gpus"] <= 160
+
+
+def test_a_job_that_runs_as_a_whole_is_named_with_all_that_it_gives_back() -> None:
+    """Two of its four pods would be enough, and the other two end with them."""
+    capacity = capacity_of(host(f"n{n}", ("s1", f"d{n // 2}")) for n in range(4))
+    owners = [f"pod/jobs/p{n}/uid-{n}" for n in range(4)]
+    for number, owner in enumerate(owners):
+        capacity.book(owner, {NodeName(f"n{number}"): 8})
+    request = Request(pods=2, gpus_per_pod=8, group_size=16)
+    owned = dict.fromkeys(owners, job_name("jobs", "train", "uid"))
+    nofit = refused(capacity, request)
+    found = {one.kind: one for one in find_suggestions(capacity, nofit, owned)}[Kind.RELEASE]
+    assert found.text == "The job fits once job jobs/train gives back 32 GPUs."
+    assert (found.owners, found.numbers) == (tuple(owners), {"owners": 1, "gpus": 32})
+    del owned[owners[2]], owned[owners[3]]
+    found = {one.kind: one for one in find_suggestions(capacity, nofit, owned)}[Kind.RELEASE]
+    assert found.numbers["gpus"] == 16, "two pods of no such job cost as much as that one"
+    capacity.book("far", {NodeName("n9"): 8})
+    owned["far"] = owned[owners[0]]
+    found = {one.kind: one for one in find_suggestions(capacity, nofit, owned)}[Kind.RELEASE]
+    assert found.text.startswith("The job fits once pod jobs/p2 and pod jobs/p3 give back 16 GPUs")

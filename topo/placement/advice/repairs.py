@@ -333,17 +333,23 @@ def nodes_to_open(capacity: CapacityView, job: RefusedJob) -> Candidates:
     return Candidates(found, nodes)
 
 
-def owners_to_release(capacity: CapacityView, job: RefusedJob) -> Candidates:
+def owners_to_release(
+    capacity: CapacityView, job: RefusedJob, jobs: Mapping[str, str]
+) -> Candidates:
     """Return owners with GPUs in the domains that lack least for one more group.
 
-    Their cost is the GPUs that they give back. O(bookings), and O(nodes) of those domains.
+    `jobs` are the jobs of owners that end together: such a job is one candidate. Their cost is the
+    GPUs that they give back, wherever these are. O(bookings), and O(nodes) of those domains.
     """
     near = _near(capacity, job)
-    found = []
+    costs: Counter[str] = Counter()
+    given: dict[str, Counter[NodeName]] = {}
     for owner, booked in capacity.bookings().items():
-        gpus = {node: count for node, count in booked.items() if node in near}
-        if gpus:
-            found.append(RepairCandidate(owner, sum(booked.values()), gpus))
+        name = jobs.get(owner, owner)
+        costs[name] += sum(booked.values())
+        if gpus := {node: count for node, count in booked.items() if node in near}:
+            given.setdefault(name, Counter()).update(gpus)
+    found = [RepairCandidate(name, costs[name], gpus) for name, gpus in given.items()]
     nodes = {node: (at, size - capacity.used(node)) for node, (at, size) in near.items()}
     return Candidates(found, nodes)
 

@@ -17,8 +17,9 @@ Example: two switchboxes of two dragonflies of two nodes with 8 GPUs. 5 pods of 
 switchbox never fit, 4 do. One pod of 16 GPUs never fits, nor would fewer: 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from topo.model.ids import NodeName
 from topo.model.words import counted, listed
@@ -44,18 +45,21 @@ MOST = 6
 _NAMES_SHOWN = 6
 
 
-def find_suggestions(capacity: CapacityView, refused: NoFit) -> tuple[Suggestion, ...]:
+def find_suggestions(
+    capacity: CapacityView, refused: NoFit, owned: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Suggestion, ...]:
     """Return changes found to suffice, at most `MOST`, the most useful first.
 
-    That none is found proves nothing. `capacity` is the one that refused. O(nodes + bookings) and a
-    handful of placements.
+    That none is found proves nothing. `capacity` is the one that refused. `owned` are the jobs of
+    owners that are pods of a job which runs as a whole. O(nodes + bookings) and a handful of
+    placements.
     """
     jobs = jobs_inside(capacity, refused.request)
     found = [
         *other_requests(capacity, refused, jobs),
         fewer_pods(capacity, refused.request, jobs),
         _open_nodes(capacity, refused.request, jobs),
-        _release(capacity, refused.request, jobs),
+        _release(capacity, refused.request, jobs, owned),
     ]
     order = tuple(SuggestionKind)
     suggestions = [one for one in found if one is not None]
@@ -99,13 +103,20 @@ def _step(nodes: Sequence[str], how: str) -> str:
 
 
 def _release(
-    capacity: CapacityView, request: Request, jobs: Sequence[RefusedJob]
+    capacity: CapacityView,
+    request: Request,
+    jobs: Sequence[RefusedJob],
+    owned: Mapping[str, str],
 ) -> Suggestion | None:
-    """Suggest the owners with the fewest GPUs found whose release makes the job fit."""
-    repair = cheapest_repair([(job, owners_to_release(capacity, job)) for job in jobs])
+    """Suggest the owners with the fewest GPUs found whose release makes the job fit.
+
+    A job that runs as a whole gives back all that it has, and is named in place of its pods.
+    """
+    repair = cheapest_repair([(job, owners_to_release(capacity, job, owned)) for job in jobs])
     if repair is None:
         return None
-    if not fits(capacity.with_changes(released=repair.names), request):
+    owners = [each for each in capacity.bookings() if owned.get(each, each) in repair.names]
+    if not fits(capacity.with_changes(released=owners), request):
         return None
     names = [owner_in_words(owner) for owner in repair.names]
     ends = "gives" if len(repair.names) == 1 else "give"
@@ -114,7 +125,7 @@ def _release(
         text=f"The job fits once {listed(names, _NAMES_SHOWN)} {ends} back "
         f"{counted(repair.cost, 'GPU')}.",
         numbers={"owners": len(repair.names), "gpus": repair.cost},
-        owners=repair.names,
+        owners=tuple(sorted(owners)),
     )
 
 

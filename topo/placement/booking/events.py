@@ -40,11 +40,16 @@ class Pod:
         return f"pod/{self.namespace}/{self.name}/{self.uid}"
 
 
+def job_name(namespace: str, name: str, uid: str) -> str:
+    """Return what a job whose pods end together is called among the owners of GPUs."""
+    return f"job/{namespace}/{name}/{uid}"
+
+
 def owner_in_words(owner: str) -> str:
-    """Return an owner as text for people: for a pod, without the uid; O(1)."""
-    kind, *of_pod = owner.split("/")
-    if kind == "pod" and len(of_pod) == len(("namespace", "name", "uid")):
-        return f"pod {of_pod[0]}/{of_pod[1]}"
+    """Return an owner as text for people: for a pod or a job, without the uid; O(1)."""
+    kind, *named = owner.split("/")
+    if kind in {"pod", "job"} and len(named) == len(("namespace", "name", "uid")):
+        return f"{kind} {named[0]}/{named[1]}"
     return owner
 
 
