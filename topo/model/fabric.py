@@ -68,7 +68,8 @@ class FabricAdapter:
 class FabricDump:
     """One dump: what is reached from one port. A subnet without a cable to it is in none of it.
 
-    `made_at` orders dumps: seconds since 1970 as the dump's own clock shows them, 0 if unknown.
+    `made_at` orders dumps: seconds since 1970, 0 if unknown. What a parser finds in a title is the
+    local time of a host, read as UTC; a source that knows when a dump was made puts that in place.
     `missing` says in words what a dump that was cut off lacks, and is empty for a whole one.
     """
 

@@ -5,8 +5,9 @@
 - `spread`: parts go onto the emptiest card, whole cards to the node with the most idle ones.
 - `gpu-manager`'s own three ways decide inside its nodes (`tree`).
 
-Between equals the node's natural name decides, inside a node the order of its plugin.
-Cost: O(cards of all nodes).
+How full a card is goes by its cores, inside a node by its memory after that. Between equals the
+node's natural name decides, inside a node the order of its plugin.
+Cost: O(cards of all nodes), and sorting those that fit.
 
 Example: cards with 30, 60 and 100 percent free; a pod of 50 percent. binpack: the card with 60.
 spread: the card with 100.
@@ -34,7 +35,7 @@ class CardPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CardChoice:
-    """The cards of one node; `score` orders nodes, 0 to 10, the best first."""
+    """The cards of one node; `score` is 10 of the best node, less of others, at least 1."""
 
     node: NodeName
     cards: tuple[str, ...]

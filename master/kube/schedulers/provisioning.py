@@ -68,7 +68,10 @@ class ProvisioningObject:
 
 @dataclass(frozen=True, slots=True)
 class KnownRequest:
-    """A request as it is kept: its class, and its value. Another version is another value."""
+    """A request as it is kept: its class, empty for one that is made of a Workload, and its value.
+
+    The value has the version of its object.
+    """
 
     metadata: ObjectIdentity
     class_name: str
