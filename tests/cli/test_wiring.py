@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -183,3 +184,17 @@ def test_without_a_plan_the_findings_of_the_master_are_shown_as_ones_own_would_b
         assert (shown.exit_code, shown.stdout) == (Exit.FINDING, told.stdout)
     assert "groups_not_ready" in topo("wiring", "check", "--cost", "-o", "csv").stdout
     assert topo("wiring", "check", "--seen", bad).exit_code == Exit.USAGE
+
+
+def test_of_two_dumps_of_one_fabric_the_file_that_was_written_last_is_what_is_seen(
+    topo: Topo, dumps: tuple[Path, Path]
+) -> None:
+    good, bad = dumps
+    bad.write_text(bad.read_text().replace("2026", "2020"))
+    for file, at in ((good, 1_000), (bad, 2_000)):
+        os.utime(file, (at, at))
+    shown = topo("wiring", "check", str(good), "--seen", str(good), "--seen", str(bad))
+    assert "2 swap" in shown.stdout
+    os.utime(good, (3_000, 3_000))
+    shown = topo("wiring", "check", str(good), "--seen", str(good), "--seen", str(bad))
+    assert "12 connected as planned" in shown.stdout

@@ -28,9 +28,11 @@ def read(text: str) -> FabricDump:
     return dump
 
 
-def dumped(*texts: str) -> FabricLoaded:
-    """The event of these dumps."""
-    return FabricLoaded(tuple((f"subnet-{n}", read(text)) for n, text in enumerate(texts)))
+def dumped(*texts: str, made_at: Sequence[float] = ()) -> FabricLoaded:
+    """The event of these dumps; all of one time where none is given."""
+    times = made_at or [0.0] * len(texts)
+    dumps = (replace(read(text), made_at=at) for text, at in zip(texts, times, strict=True))
+    return FabricLoaded(tuple((f"subnet-{n}", dump) for n, dump in enumerate(dumps)))
 
 
 def listed(hosts: Iterable[str]) -> ClusterNodesListed:

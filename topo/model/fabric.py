@@ -68,15 +68,15 @@ class FabricAdapter:
 class FabricDump:
     """One dump: what is reached from one port. A subnet without a cable to it is in none of it.
 
-    `made_at` orders dumps: seconds since 1970, 0 if unknown. What a parser finds in a title is the
-    local time of a host, read as UTC; a source that knows when a dump was made puts that in place.
+    `made_at` orders dumps: when the file was written or the sweep ended, in seconds since 1970, as
+    who read it says; 0 if nobody does.
     `missing` says in words what a dump that was cut off lacks, and is empty for a whole one.
     """
 
     switches: tuple[FabricSwitch, ...]
     adapters: tuple[FabricAdapter, ...]
     cables: tuple[Cable, ...]
-    made_at: int = 0
+    made_at: float = 0.0
     missing: str = ""
 
 

@@ -19,7 +19,8 @@ PIECE_BYTES = 1 << 20
 class Dump:
     """One dump: the last whole one of its name, and what is wrong with what came since.
 
-    `found_at`: when the fabric was last found to be so (seconds since 1970, see `made_at`).
+    `found_at`: when the fabric was last found to be so (seconds since 1970): its file was written,
+    or its sweep ended.
     """
 
     name: str
@@ -27,19 +28,10 @@ class Dump:
     """What mends a dump that is cut off."""
     good: FabricDump | None = None
     refusal: Refusal | None = None
-    found_at: int = 0
+    found_at: float = 0.0
 
-    def take(
-        self,
-        content: bytes | FabricDump | Refusal,
-        made_at: int | None = None,
-        *,
-        written_at: int = 0,
-    ) -> bool:
-        """Take new content; whether another dump counts now.
-
-        `made_at` beats the time in the text, which beats `written_at`, that of its file.
-        """
+    def take(self, content: bytes | FabricDump | Refusal, found_at: float) -> bool:
+        """Take new content, found to be so at this time; whether another dump counts now."""
         before = self.good
         found = _parsed(content) if isinstance(content, bytes) else content
         self.refusal = found if isinstance(found, Refusal) else None
@@ -49,7 +41,7 @@ class Dump:
             what = f"it is cut off ({found.missing}), and the whole dump before it counts"
             self.refusal = Refusal(what, self.name, self.again)
             return False
-        self.found_at = made_at if made_at is not None else found.made_at or written_at
+        self.found_at = found_at
         if before is not None and _say_the_same(before, found):
             return False
         self.good = replace(found, made_at=self.found_at)

@@ -128,11 +128,9 @@ class FabricDumps:
         changed = False
         for name in read:
             file = self._files.setdefault(name, WatchedFile(self.folder / name, MAX_DUMP_BYTES))
-            if (content := file.poll()) is not None:
-                dump = self._dump(name, "write the file again")
-                changed |= dump.take(content, written_at=int(file.written_at_s or self.now()))
-            if self._dumps[name].refusal is None:
-                self._made_at[name] = file.written_at_s or self.now()
+            content, dump = file.poll(), self._dump(name, "write the file again")
+            written_at_s = file.written_at_s or self.now()
+            changed |= self._take(dump, content, written_at_s)
         return changed
 
     def _take_listed(self, listed: Sequence[SweptDump | FoundDump], there: set[str]) -> bool:
@@ -141,12 +139,14 @@ class FabricDumps:
         for each in listed:
             there.add(each.name)
             dump = self._dump(each.name, "see to its fabric, or ask another host")
-            if (news := _news(each)) is not None:
-                changed |= dump.take(news, each.found_at)
-            elif dump.refusal is None:
-                dump.found_at = each.found_at
-            if dump.refusal is None:
-                self._made_at[each.name] = float(each.found_at)
+            changed |= self._take(dump, _news(each), float(each.found_at))
+        return changed
+
+    def _take(self, dump: Dump, news: bytes | FabricDump | Refusal | None, found_at: float) -> bool:
+        """Take what is new of a dump, or that it was found again; whether another counts now."""
+        changed = news is not None and dump.take(news, found_at)
+        if dump.refusal is None:
+            dump.found_at = self._made_at[dump.name] = found_at
         return changed
 
     def _dump(self, name: str, again: str) -> Dump:

@@ -174,3 +174,26 @@ async def test_a_dump_that_nobody_writes_any_more_is_told_after_a_day(tmp_path: 
             return bool((await source_of(master))["warnings"] == [])
 
         await eventually(is_quiet)
+
+
+async def test_of_two_files_the_one_written_last_counts_whatever_their_titles_say(
+    tmp_path: Path, token_flag: str
+) -> None:
+    """A title has the time of day where the tool ran, and names no time zone."""
+    built, folder = pairs(2), tmp_path / "fabric"
+    folder.mkdir()
+    old, new = folder / "a.txt", folder / "b.txt"
+    old.write_text(built.text().replace("2026", "2030"))
+    moved = built.adapters["gpu-02"][0]
+    built.fabric.cut(moved)
+    built.fabric.plug(moved, built.leaves["ib-su2-leaf-01"])
+    new.write_text(built.text())
+    now = time.time()
+    for file, at in ((old, now - 60), (new, now)):
+        os.utime(file, (at, at))
+    later = {"ib-su1-leaf-01": ["gpu-01"], "ib-su2-leaf-01": ["gpu-02", "gpu-03", "gpu-04"]}
+    async with running("--mode=fabric", f"--fabric-dir={folder}", token_flag) as master:
+        await reported(master, built)
+        await shows(master, later)
+        os.utime(old, (now + 60, now + 60))  # the same, found again
+        await shows(master, BOTH)

@@ -1,6 +1,7 @@
 """What `topo wiring` compares: a plan from a file, and cables from dumps."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,7 +36,12 @@ def _text(path: Path) -> str:
 
 
 def _dump(path: Path, text: str) -> FabricDump:
-    return or_error(read_dump(text), path)
+    """Return the dump of a file, which is of the time at which that was written."""
+    try:
+        written_at = path.stat().st_mtime
+    except OSError:  # it was there a moment ago
+        written_at = 0.0
+    return replace(or_error(read_dump(text), path), made_at=written_at)
 
 
 def or_error(found: _T | Refusal, path: Path) -> _T:

@@ -26,7 +26,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from datetime import datetime
 from sys import intern
 
 from topo.facts.reading.text import WHOLE_TEXT, bounded, shorten
@@ -38,7 +37,8 @@ from topo.model.words import counted
 
 FORMAT = "ibnetdiscover"
 COMMAND = "ibnetdiscover"
-TITLE: re.Pattern[str] = re.compile(r"^# Topology file: generated on (.{1,60})$", re.MULTILINE)
+TITLE: re.Pattern[str] = re.compile(r"^# Topology file: generated on .{1,60}$", re.MULTILINE)
+"""Its time is of the clock on the wall where the tool ran, without the zone: it orders nothing."""
 _NUMBER = r"\[([0-9]{1,4})\](?:\[ext [0-9]{1,4}\])?(?:\([0-9a-f]{1,16}\))?[ \t]*"
 """A port: `-g` adds the number that is printed on the chassis, adapters have a GUID for each."""
 _PORT = re.compile(
@@ -134,7 +134,7 @@ def read(text: str) -> ParsedProbe | Refusal:
     warnings: list[str] = []
     if blocks.repeated:
         warnings.append(f"{counted(len(blocks.repeated), 'block')} stand twice, alike")
-    dump = _dump(text, blocks, warnings)
+    dump = _dump(blocks, warnings)
     if dump.missing:
         warnings.append(f"the dump is cut off, or the fabric changed meanwhile: {dump.missing}")
     return ParsedProbe(FORMAT, (dump,), bounded(warnings))
@@ -227,7 +227,7 @@ def _contradiction(text: str, blocks: _Described) -> Refusal | None:
     return None
 
 
-def _dump(text: str, blocks: _Described, warnings: list[str]) -> FabricDump:
+def _dump(blocks: _Described, warnings: list[str]) -> FabricDump:
     """Return the dump without aggregation nodes; what contradicts itself goes to the warnings."""
     devices = blocks.devices
     switches = {g: d for g, d in devices.items() if d.kind == "S"}
@@ -244,7 +244,6 @@ def _dump(text: str, blocks: _Described, warnings: list[str]) -> FabricDump:
             FabricAdapter(g, name) for g, name in sorted(adapters.items()) if g not in inside
         ),
         cables=cables,
-        made_at=_made_at(text),
         missing=_missing(blocks, halves),
     )
 
@@ -291,13 +290,3 @@ def _missing(blocks: _Described, halves: int) -> str:
     if halves:
         found.append(f"{counted(halves, 'cable')} in one of two blocks")
     return "; ".join(found)
-
-
-def _made_at(text: str) -> int:
-    """Return the time in the title as seconds since 1970; 0 without one that can be read."""
-    match = find_first(TITLE, text)
-    try:
-        shown = match.group(1).strip() if match else ""
-        return int(datetime.strptime(f"{shown} +0000", "%a %b %d %H:%M:%S %Y %z").timestamp())
-    except ValueError:
-        return 0

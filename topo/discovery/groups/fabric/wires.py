@@ -77,6 +77,6 @@ def joined(dumps: Mapping[str, FabricDump]) -> Wires:
     return found
 
 
-def _newest_first(item: tuple[str, FabricDump]) -> tuple[bool, int, str]:
+def _newest_first(item: tuple[str, FabricDump]) -> tuple[bool, float, str]:
     name, dump = item
     return bool(dump.missing), -dump.made_at, name
