@@ -187,6 +187,7 @@ class GangPod(ClusterPod):
     `claimed_gpus`: how many of its GPUs it has by claims of devices.
     `is_late`: some pods of its gang are made only once others run; `is_one_by_one`: each of them
     once the one before it does.
+    `stated_pods`: how many ranks its controller says its gang has, 0 where it does not.
     `stays_failed`: its controller makes no other pod in its place once it has failed.
     `is_elastic`: the pods of its gang come and go while others run. `has_rank`: it states its rank;
     else `rank` is only the order in which the pods of its gang get theirs. `lacks_cost`: its
@@ -213,6 +214,7 @@ class GangPod(ClusterPod):
     terms: GroupTerms | Refusal | None = None
     rank: int = 0
     job: tuple[str, str] | None = None
+    stated_pods: int = 0
     stays_failed: bool = False
     is_elastic: bool = False
     lacks_cost: bool = False

@@ -168,6 +168,15 @@ def stamped_rank(
     return stamp.rank(index, repeat) if index is not None else None
 
 
+def stated_pods(stamp: Stamp, kind: JobKind, annotations: Mapping[str, object]) -> int:
+    """Return the ranks of a gang as the controller of a pod wrote on it; 0 where it did not.
+
+    Never more than the stamp says: it is the word of a pod.
+    """
+    size = read_number(annotations.get(kind.pod_size_key)) if kind.pod_size_key else None
+    return min(stamp.rank(size - 1) + 1, stamp.pods) if size else 0
+
+
 def first_order(
     stamp: Stamp,
     kind: JobKind,

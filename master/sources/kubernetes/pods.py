@@ -37,7 +37,7 @@ from topo.gangs.job_kinds import kinds
 from topo.gangs.job_kinds.job_kind import GangName
 from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.scale_in import DELETION_COST
-from topo.gangs.stamp import Stamp, read_claimed, read_stamp
+from topo.gangs.stamp import Stamp, read_claimed, read_stamp, stated_pods
 from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.model.conditions.gang_states import STATE_OF_EVENT
@@ -253,6 +253,9 @@ class PodParser:
             **self._standing(found, common, gang, place[1]),
             rank=rank,
             has_rank=has_rank,
+            stated_pods=stated_pods(stamp, kind, annotations)
+            if kind is not None and isinstance(stamp, Stamp) and not chooses
+            else 0,
             stays_failed=kind is not None and kind.keeps_failed_pods,
             is_elastic=kind is not None and kind.is_elastic,
             lacks_cost=kind is not None

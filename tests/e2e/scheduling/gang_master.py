@@ -48,6 +48,26 @@ RULES = (
         "verbs": ["list", "watch"],
     },
     {
+        "apiGroups": ["batch", "batch.volcano.sh"],
+        "resources": ["jobs"],
+        "verbs": ["list", "watch"],
+    },
+    {
+        "apiGroups": ["apps"],
+        "resources": ["statefulsets"],
+        "verbs": ["list", "watch"],
+    },
+    {
+        "apiGroups": ["jobset.x-k8s.io"],
+        "resources": ["jobsets"],
+        "verbs": ["list", "watch"],
+    },
+    {
+        "apiGroups": ["kubeflow.org"],
+        "resources": ["pytorchjobs", "mpijobs"],
+        "verbs": ["list", "watch"],
+    },
+    {
         "apiGroups": ["events.k8s.io"],
         "resources": ["events"],
         "verbs": ["create", "patch"],

@@ -81,6 +81,8 @@ class JobKind:
     field beside its template that is the number of pods, empty where that never changes.
     `leaves_pods_beyond`: its controller deletes the pods of one that is stopped up to its size
     alone. `gang_of_job` returns the gang of a job; without it the job itself is the gang.
+    `pod_size_key`: the annotation in which its controller tells each pod how many pods of its
+    templates the gang has, of a kind whose object does not say it of each gang.
     `keeps_failed_pods`: its controller makes no pod again while the one that failed is there.
     """
 
@@ -103,6 +105,7 @@ class JobKind:
     size_key: str = "replicas"
     leaves_pods_beyond: bool = False
     gang_of_job: Callable[[Mapping[str, Any]], GangId] | None = None
+    pod_size_key: str = ""
     keeps_failed_pods: bool = False
     api_version: str = field(init=False)
 

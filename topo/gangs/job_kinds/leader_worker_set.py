@@ -3,7 +3,8 @@
     size 4, a leader of 8 GPUs and workers of 8 GPUs, replicas 3
     → three gangs of 4 pods; the leader has rank 0, worker 3 rank 3
 
-Size: `spec.leaderWorkerTemplate.size`, less one where the leader has no GPUs. Identity: the labels
+Size: `spec.leaderWorkerTemplate.size`, less one where the leader has no GPUs; after it was changed
+the annotation size of the pods, which differs from revision to revision. Identity: the labels
 name, group-index and template-revision-hash; no controller owns exactly one group. At an update a
 leader comes while workers of the revision before still leave: another gang. No label tells apart
 two attempts of one revision (group-key is a hash of the leader's name); there the leader goes last
@@ -118,4 +119,5 @@ LEADER_WORKER_SET = JobKind(
     part_keys=(f"{_PREFIX}/group-key", f"{_PREFIX}/subgroup-key"),
     parts=leader_worker_set,
     gang=_gang,
+    pod_size_key=f"{_PREFIX}/size",
 )

@@ -2,7 +2,8 @@
 
 Its job says so, where that can be read, and then no pod makes its gang larger. Else the stamp on
 the pods does, which is of the moment when the job was made; a rank beyond it shows that the job has
-more pods since.
+more pods since. Where the controller of a kind tells each pod a smaller size, and all agree, that
+counts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,8 +20,11 @@ def ranks_of_job(pods: Sequence[GangPod], stamp: Stamp, context: GangContext) ->
     found = context.job_ranks(pods[0].gang_id)
     if found is not None:
         return found
+    live = [pod for pod in pods if not (pod.is_chooser or pod.finished or pod.terminating)]
+    stated = {pod.stated_pods for pod in live}
+    least = max(stated) if len(stated) == 1 else 0
     last = max((min(pod.rank, MAX_PODS) for pod in pods if not pod.is_chooser), default=0)
-    return JobRanks((range(max(stamp.pods, last + 1)),))
+    return JobRanks((range(max(least or stamp.pods, last + 1)),))
 
 
 def ranks_without_pods(
