@@ -1,6 +1,7 @@
 """The fewest domains for pods that may use different nodes, beside a search through all ways."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -132,3 +133,18 @@ def test_where_groups_may_be_split_there_are_seats_without_a_step() -> None:
     none = find_seats(SeatQuestion(pods, few, whole_at=1, is_required=True), None, 0)
     assert none.complete, "too few seats are a proof"
     assert none.nodes is None
+
+
+def test_a_domain_beside_pods_that_stay_is_not_like_one_far_from_them() -> None:
+    """Both switchboxes have the same nodes, and a pod of the gang runs in the second one."""
+    seats = [node(number, 1, 1) for number in range(8)]
+    asked = SeatQuestion([Seeker(1, 0)], seats, whole_at=1, is_required=True, stay=[(0, (1, 3))])
+    found = find_seats(asked, None, MANY)
+    assert found.cost == (0, 1, 1)
+    assert found.nodes is not None
+    assert found.nodes[0] in {"n6", "n7"}
+    full = replace(asked, stay=[(0, (1, 9))])
+    found = find_seats(full, None, MANY)
+    assert found.cost == (0, 1, 2), "the dragonfly of that pod has no seat, its switchbox has"
+    assert found.nodes is not None
+    assert found.nodes[0] in {"n4", "n5", "n6", "n7"}
