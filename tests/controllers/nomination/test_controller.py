@@ -161,6 +161,22 @@ async def test_advice_names_a_running_gang_as_a_whole_and_all_of_its_gpus():
         assert waits.would_fit == "The job fits once job jobs/train gives back 64 GPUs."
 
 
+async def test_advice_names_the_pod_of_a_job_of_one_pod():
+    alone = Stamp(pods=1, rank_offset=0, pods_per_group=1)
+    async with gang_world() as world:
+        single = world.add_pod(0, job="single", stamp=alone)
+        await asyncio.sleep(10)
+        world.bind(single)
+        (pair,) = [fly for fly in FLIES if nominated(single) in fly]
+        for node in {*NODE_NAMES} - pair:
+            world.take(node)
+        for index in range(2):
+            world.add_pod(index)
+        await asyncio.sleep(10)
+        (waits,) = [s for _, s in world.nomination.view.all() if s.state is GangState.NO_ROOM]
+        assert waits.would_fit == "The job fits once pod jobs/single-0 gives back 8 GPUs."
+
+
 async def test_a_gang_that_never_fits_is_told_so_of_the_empty_cluster_and_what_would_fit_there():
     stamp = Stamp(pods=10, rank_offset=0, pods_per_group=2)
     async with gang_world() as world:
