@@ -415,3 +415,17 @@ async def test_a_pod_that_waits_keeps_its_place_when_those_that_never_come_give_
         await scheduler.schedule(asking, "train-3")
         assert scheduler.node_of("train-3")
         assert split_groups(scheduler, "train", 4, 8) == []
+
+
+async def test_places_of_a_job_that_states_no_size_are_of_the_ranks_below_the_highest_seen(
+    server: FakeServer, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    """Of a whole group at first; then also of ranks whose pods are still to come."""
+    async with asked(server, tmp_path) as asking:
+        for rank in (0, 1, 5):
+            await scheduler.pod_comes(f"train-{rank}", 2, job="train", rank=rank, group=16)
+        state, kept = asking.master.service.placements.state, []
+        for wait_s in (UNSTATED_S - 3, 6):
+            await asyncio.sleep(wait_s)
+            kept.append(sum(state.capacity.used(NodeName(node)) for node in NODES))
+        assert kept == [16, 12]

@@ -121,3 +121,9 @@ def test_a_hold_with_a_rank_that_never_comes_is_replaced_by_one_of_those_that_wa
     holds = {HoldId("a"): (0, 1, 2, 3)}
     needs = needs_of(pods, holds, (), group_pods=4, pods_total=2)
     assert needs == Needs(ranks=(1,), replaced=(HoldId("a"),))
+
+
+def test_a_pod_beyond_the_stated_size_keeps_the_hold_that_it_has() -> None:
+    holds = {HoldId("a"): (5,)}
+    needs = needs_of([AskingPod(rank=5)], holds, (), group_pods=4, pods_total=2)
+    assert needs == Needs(ranks=(0, 1))
