@@ -130,7 +130,8 @@ class SecondLife(SharedLife):
             self.judge_complete(key, job)
         taken = self.cluster.used() + self._held()
         for key, job in self.cluster.jobs.items():
-            if job.group_pods and rest_fits(self, key, job, taken):
+            is_behind = self.state(key, job) is GangState.BEHIND
+            if job.group_pods and not is_behind and rest_fits(self, key, job, taken):
                 raise BrokenPromiseError(
                     f"{key} has room for its other pods\n{self.story()}{self.states()}"
                 )
@@ -140,9 +141,16 @@ class SecondLife(SharedLife):
         pods = [*self.cluster.pods_of(key, job)]
         if not job.group_pods or not pods or not all(is_live(pod) and takes(pod) for pod in pods):
             return
-        status = self.master.nomination.machine.status(parse(pods[0]).gang_id)
-        if status is None or status.state is not GangState.BOUND:
-            raise BrokenPromiseError(f"{key} runs and is {status}\n{self.story()}{self.states()}")
+        state = self.state(key, job)
+        if state is not GangState.BOUND:
+            raise BrokenPromiseError(f"{key} runs and is {state}\n{self.story()}{self.states()}")
+
+    def state(self, key: Key, job: UserJob) -> GangState | None:
+        """What the leader says of a job; None for one without pods."""
+        for pod in self.cluster.pods_of(key, job):
+            status = self.master.nomination.machine.status(parse(pod).gang_id)
+            return status.state if status is not None else None
+        return None
 
     def _held(self) -> Counter[str]:
         """What is kept for pods that wait, of anybody."""
