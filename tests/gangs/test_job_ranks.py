@@ -1,6 +1,7 @@
 """Which ranks a job has now, as its object says after it was changed."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -226,3 +227,28 @@ def test_parts_with_domains_of_their_own_follow_the_size(
     made_with = tuple(OwnDomains(times, each, "rack") for times, each in runs)
     wanted = None if now is None else tuple(OwnDomains(*each, "rack") for each in now)
     assert own_domains_of(made_with, pods) == wanted
+
+
+def _paths(found: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of each field of a document."""
+    listed = enumerate(found) if isinstance(found, list) else ()
+    for key, each in found.items() if isinstance(found, dict) else listed:
+        yield (*at, key)
+        yield from _paths(each, (*at, key))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_job_with_a_field_of_another_type_is_read_all_the_same(name: str) -> None:
+    kind, make, _ = KINDS[name]
+    job = admitted(make())
+    job["status"] = {"failedIndexes": "1", "completedIndexes": "2", "restarts": 1}
+    for path in _paths(job):
+        for odd in (None, [], {}, [{}], "x", -1, 2**40, True, 0.5):
+            broken = copy.deepcopy(job)
+            at: Any = broken
+            for part in path[:-1]:
+                at = at[part]
+            at[path[-1]] = odd
+            found = read_job(broken, kind, WORDS)
+            if found is not None:
+                unmade_ranks(found[1], {0}, {1})
