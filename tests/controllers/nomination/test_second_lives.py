@@ -306,3 +306,20 @@ async def test_a_volcano_job_in_steps_without_room_for_all_opens_none() -> None:
         await asyncio.sleep(20)
         assert nodes(first) == []
         assert jobs.state()[0] is GangState.NO_ROOM
+
+
+@pytest.mark.parametrize("why", ["runs in part", "failed in part", "smaller"])
+async def test_room_is_needed_only_for_the_pods_that_are_made(why: str) -> None:
+    async with job_world() as jobs:
+        for number in range(1, 7):
+            jobs.world.take(f"node-{number}")
+        if why == "runs in part":
+            jobs.job["spec"]["parallelism"] = 2
+        elif why == "failed in part":
+            jobs.job["status"] = {"failedIndexes": "2-3"}
+        else:
+            jobs.resize(2)
+        jobs.tell()
+        pods = jobs.make(range(2))
+        await asyncio.sleep(10)
+        assert sorted(nodes(pods)) == ["node-7", "node-8"]

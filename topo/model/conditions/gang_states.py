@@ -75,7 +75,7 @@ class GangState(StrEnum):
 
     PODS_MISSING = StateRow(
         "pods-missing",
-        "not all of its pods exist",
+        "not all of its pods exist, or some have ranks that its job has not",
         Stage.PENDING,
         step="see why the controller of the job makes no more, such as a ResourceQuota that is used"
         " up: `kubectl describe` the job and `kubectl describe quota`",
