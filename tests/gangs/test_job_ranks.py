@@ -30,6 +30,7 @@ from topo.gangs.job_ranks import (
 from topo.gangs.stamp import MAX_DOMAINS, own_domains_of
 from topo.placement.job.request import OwnDomains
 
+ODD: tuple[Any, ...] = (None, [], {}, [{}], "x", -1, 2**40, True, 0.5)
 INDICES = st.frozensets(st.integers(0, 11))
 
 
@@ -243,7 +244,7 @@ def test_a_job_with_a_field_of_another_type_is_read_all_the_same(name: str) -> N
     job = admitted(make())
     job["status"] = {"failedIndexes": "1", "completedIndexes": "2", "restarts": 1}
     for path in _paths(job):
-        for odd in (None, [], {}, [{}], "x", -1, 2**40, True, 0.5):
+        for odd in ODD:
             broken = copy.deepcopy(job)
             at: Any = broken
             for part in path[:-1]:
