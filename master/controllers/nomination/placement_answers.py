@@ -158,9 +158,16 @@ class PlacementAnswers:
         return Refused(id=asked.id, ask=asked.ask, text=why, shortfall={})
 
     def _room(
-        self, asked: Place | Check, pods: Iterable[Member], holds: Collection[HoldId]
+        self,
+        asked: Place | Check,
+        pods: Iterable[Member],
+        holds: Collection[HoldId],
+        on: Collection[NodeName] | None = None,
     ) -> PodRoom | None:
-        """Return the room for these pods, without them and their holds; None if it is not asked."""
+        """Return the room for these pods, without them and their holds; None if it is not asked.
+
+        `on`: only these nodes are looked at; None: all.
+        """
         if not asked.takes:
             return None
         return PodRoom(
@@ -168,7 +175,7 @@ class PlacementAnswers:
             asked.takes,
             asked.request.gpus_per_pod,
             own=tuple(pod.uid for pod in pods),
-            held=tuple(self._held(holds)),
+            held=tuple(self._held(holds, on)),
         )
 
     def _occupied(self, but: GangId, request: Request) -> Iterator[Occupied]:
@@ -229,13 +236,20 @@ class PlacementAnswers:
         found = answer_place(capacity, on_booked, owners, room=room)
         return found if isinstance(found, Placed) else None
 
-    def _held(self, replaced: Collection[HoldId]) -> Iterator[Held]:
-        """Yield the pods that other holds of gangs keep nodes for; O(nodes of these holds)."""
+    def _held(
+        self, replaced: Collection[HoldId], on: Collection[NodeName] | None = None
+    ) -> Iterator[Held]:
+        """Yield the pods that other holds of gangs keep nodes for, at least those `on` some nodes.
+
+        O(nodes of these holds).
+        """
         for gang_id, holds in self._by_gang().items():
             gang = self.known.get(gang_id)
             if gang is None or not gang.takes:
                 continue
             for hold in set(holds).difference(replaced):
+                if on is not None and holds[hold].keys().isdisjoint(on):
+                    continue
                 for node, pods in self._awaited_pods(gang, hold):
                     yield node, gang.takes, pods
 
@@ -272,8 +286,8 @@ class PlacementAnswers:
         owners += (pod.owner for pod in evictable)
         split, apart = split_groups(capacity, asked), apart_groups(capacity, asked)
         is_judged = asked.over is None
-        pods = (pod for pod, _ in asked.waiting)
-        room = self._room(asked, pods, asked.holds) if is_judged else None
+        pods, on = [pod for pod, _ in asked.waiting], {node for _, node in asked.waiting}
+        room = self._room(asked, pods, asked.holds, on) if is_judged else None
         return Checked(
             id=asked.id,
             ask=asked.ask,
