@@ -162,12 +162,12 @@ async def test_advice_names_a_running_gang_as_a_whole_and_all_of_its_gpus():
 
 
 async def test_advice_names_the_pod_of_a_job_of_one_pod():
-    alone = Stamp(pods=1, rank_offset=0, pods_per_group=1)
+    alone = Stamp(pods=1, rank_offset=0, pods_per_group=2)
     async with gang_world() as world:
         single = world.add_pod(0, job="single", stamp=alone)
         await asyncio.sleep(10)
-        world.bind(single)
         (pair,) = [fly for fly in FLIES if nominated(single) in fly]
+        world.bind(single)
         for node in {*NODE_NAMES} - pair:
             world.take(node)
         for index in range(2):
