@@ -35,7 +35,11 @@ from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
 from topo.model.words import counted
 from topo.placement.advice.refusal_reasons import other_pools, untyped_nodes
-from topo.placement.advice.suggestions import could_fit_once_known, emptied
+from topo.placement.advice.suggestions import (
+    could_fit_once_known,
+    emptied,
+    largest_possible_pods,
+)
 from topo.placement.booking.holds import shortage
 from topo.placement.capacity.capacity_view import CapacityView
 from topo.placement.capacity.node_room import Tight
@@ -192,8 +196,12 @@ def _reservation(
 def _could_ever_fit(capacity: CapacityView, asked: Place, tight: Mapping[NodeName, Tight]) -> bool:
     """Return whether a job for which no open nodes can be reserved fits once closed ones are open,
     or may fit once it is known what some nodes have.
+
+    By counting, as for any other job; a job with own domains or unlike pods is placed.
     """
     request = _on_nodes_with_room(asked, tight)
+    if not (request.own_domains or request.by_rank):
+        return largest_possible_pods(capacity, request) is None
     if could_fit_once_known(capacity, request):
         return True
     if all(host.is_open for host in capacity.hosts()):
