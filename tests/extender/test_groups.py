@@ -429,3 +429,31 @@ async def test_places_of_a_job_that_states_no_size_are_of_the_ranks_below_the_hi
             await asyncio.sleep(wait_s)
             kept.append(sum(state.capacity.used(NodeName(node)) for node in NODES))
         assert kept == [16, 12]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_no_group_is_split_and_no_gpu_given_twice_where_masters_end_between_any_two_steps(
+    seed: int, server: FakeServer, scheduler: Scheduler, tmp_path: Path, *, is_kept: bool
+) -> None:
+    """`is_kept`: the next master has what the one before kept; else it knows what pods say."""
+    rng = random.Random(seed)  # noqa: S311 - the same each time
+    jobs: Jobs = {}
+    taken = set[str]()
+    flags = (f"--state-file={tmp_path / 'kept' / 'state.json'}",) if is_kept else ()
+    for life in range(6):
+        async with asked(server, tmp_path, *flags) as asking:
+            for step in range(rng.randint(1, 8)):
+                await anything(rng, scheduler, jobs, 10 * life + step)
+                waiting = scheduler.waiting()
+                for name in rng.sample(waiting, min(len(waiting), 12)):
+                    await scheduler.schedule(asking, name)
+                taken.update(scheduler.used())
+                assert max(scheduler.used().values(), default=0) <= 8
+                for job, (pods, gpus, group) in jobs.items():
+                    assert group > 16 or not split_groups(scheduler, job, pods, group // gpus), job
+                await asyncio.sleep(rng.choice([0, 0.1, 2]))
+    async with asked(server, tmp_path, *flags) as asking:
+        await bind_all(asking, scheduler, tries=3)
+        assert len(taken) > 2, "pods were bound"
+        await books_what_runs(asking, scheduler)
