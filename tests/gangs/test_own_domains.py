@@ -347,3 +347,36 @@ def test_pods_of_a_part_that_runs_go_beside_them_alone() -> None:
     plan = ["n0-0-1", "n0-0-2", "n1-2-1", "n0-1-1"]
     assert lost(capacity, wish, plan, bound={0, 1, 2}) == {"n0-1-1"}
     assert lost(capacity, wish, [*plan[:3], "n1-2-2"], bound={0, 1, 2}) == set()
+
+
+@pytest.mark.parametrize(("ended", "tied"), [((1,), (0, 2)), ((1, 3), (0,)), ((2,), ())])
+def test_a_part_of_which_pods_have_ended_gets_the_groups_of_the_ranks_that_are_left(
+    ended: tuple[int, ...], tied: tuple[int, ...]
+) -> None:
+    """Ranks 0, 2 and 3 of pairs are one pod of a pair and another pair, not the other way round."""
+    capacity = racks(2)
+    names = [host.name for host in capacity.hosts()]
+    each = [
+        Eligibility(exclude=frozenset({*names} - {names[rank]} if rank in tied else ()))
+        for rank in range(4)
+    ]
+    wish = job(4, by_rank=tuple((1, eligible) for eligible in each))
+    question = asked(4, 16, request=wish)
+    left = tuple(pod for pod in question.wanted if pod.rank not in ended)
+    found = answer_place(capacity, replace(question, wanted=left), ())
+    assert isinstance(found, Placed)
+    at = dict(zip((pod.rank for pod in left), found.nodes, strict=True))
+    assert all(at[rank] == names[rank] for rank in tied)
+    flies = {rank: node.split("-")[1] for rank, node in at.items()}
+    assert len({flies[rank] for rank in flies if rank >= 2}) == 1, "a pair is whole"
+
+
+def test_pods_of_two_groups_that_others_have_left_need_no_dragonfly_with_room_for_both() -> None:
+    capacity = racks(2)
+    take(capacity, "n0-0-1")
+    take(capacity, "n0-1-1")
+    question = asked(4, 16, request=job(4))
+    left = tuple(pod for pod in question.wanted if pod.rank in (0, 2))
+    found = answer_place(capacity, replace(question, wanted=left), ())
+    assert isinstance(found, Placed)
+    assert {*found.nodes} == {"n0-0-2", "n0-1-2"}

@@ -16,8 +16,8 @@ of names.
 
 Why it is right. A part of alike pods fits in a domain exactly if the domain's free slots, summed
 over those domains of the tree in which a group has to be whole, hold its whole groups beside its
-smaller one. Pods that differ, such as a leader that is tied to the node of its volume, are seated
-one by one (`seat_search`).
+smaller one. Pods that differ, such as a leader that is tied to the node of its volume, and those of
+several groups that others have left, are seated one by one (`seat_search`).
 A matching finds domains for all parts if there are any. A part of which pods stay has their domain;
 one whose pods select a domain fits in no other. Parts with other labels, and pods without a domain
 of their own, may not use the nodes of a chosen domain: these are left out last, so that such a job
@@ -64,33 +64,54 @@ _Domain = tuple[str, str]
 """A label and its value."""
 _Slots = Counter[int]
 """Free slots by domain of the tier in which groups have to be whole."""
-_Runs = tuple[tuple[int, Eligibility], ...]
-"""Pods by rank, and which nodes these may use besides."""
+_Runs = tuple[tuple[int, int, Eligibility], ...]
+"""Pods by rank: how many, in which group, counted from that of the first one, and on which nodes.
+
+Ranks may lack, as those of pods that have ended.
+"""
+_MOST_SEATED = 64
+"""Pods of a part that are seated one by one; of more it is only known that each kind has nodes."""
 
 
 class _Size(NamedTuple):
-    """Of a part: its label, its pods, and the place of the first one in its group."""
+    """Of a part: the label of its domain, and its wanted pods."""
 
     label: str
     runs: _Runs
-    first: int
 
     @property
     def pods(self) -> int:
         """How many pods it has."""
-        return sum(pods for pods, _ in self.runs)
+        return sum(pods for pods, _, _ in self.runs)
+
+    def kinds(self) -> dict[Eligibility, int]:
+        """Return the number of each kind of its pods."""
+        return {each: at for at, each in enumerate(dict.fromkeys(each for *_, each in self.runs))}
+
+    def is_counted(self, request: Request) -> bool:
+        """Whether the numbers of free slots tell if it fits: alike pods, in whole groups but one.
+
+        Any numbers do where groups may be split.
+        """
+        if len({each for *_, each in self.runs}) > 1:
+            return False
+        of_group = Counter[int]()
+        for pods, group, _ in self.runs:
+            of_group[group] += pods
+        smaller = sum(pods < request.pods_per_group for pods in of_group.values())
+        return smaller < 2 or request.mode is not PlacementMode.REQUIRED
 
 
 @dataclass(slots=True)
 class _DomainRoom:
     """What a domain has free for a part.
 
-    `nodes`: the same node by node, where its pods differ. `is_able`: whether these have a seat for
-    each of its pods, None as long as nobody has asked.
+    `seats`: the same by domain and by the kinds of pods that may have them, where slots do not tell
+    all. `is_able`: whether these have a seat for each pod, None as long as nobody has asked.
     """
 
     slots: _Slots = field(default_factory=Counter)
-    nodes: list[SeatNode] = field(default_factory=list)
+    seats: Counter[tuple[int, int]] = field(default_factory=Counter)
     is_able: bool | None = None
 
 
@@ -171,6 +192,8 @@ class _Question:
         self._usable = UsableNodes(capacity, request)
         self._known: dict[tuple[_Size, str], _Rooms] = {}
         """The rooms that were counted."""
+        self._judged: dict[tuple[_Size, object], bool] = {}
+        """Whether a part has seats in domains with such seats: most domains are alike."""
 
     def _eligible(self, rank: int) -> Eligibility:
         return self._base[rank] if rank < len(self._base) else self._asked.request.eligible
@@ -180,16 +203,18 @@ class _Question:
         # The first pod of a part, by rank, is the one whose domain the others select.
         stay = {part: node for part, node in reversed(self._kept) if self._capacity.host(node)}
         part = self._stated.part
-        by_part = sorted(self._asked.wanted, key=lambda pod: part(pod.rank))
+        by_part = sorted(self._asked.wanted, key=lambda pod: (part(pod.rank), pod.rank))
         for number, pods in groupby(by_part, key=lambda pod: part(pod.rank)):
             if not (label := self._stated.label(number)):
                 continue
-            members = list(pods)
-            eligible = (self._eligible(pod.rank) for pod in members)
-            runs = tuple((len([*same]), each) for each, same in groupby(eligible))
-            first = members[0].rank % self._asked.request.pods_per_group
+            runs = self._runs([pod.rank for pod in pods])
             value = self._values[label].get(stay[number]) if number in stay else None
-            yield _PartPods(number, _Size(label, runs, first), value)
+            yield _PartPods(number, _Size(label, runs), value)
+
+    def _runs(self, ranks: Sequence[int]) -> _Runs:
+        size = self._asked.request.pods_per_group
+        each = ((rank // size - ranks[0] // size, self._eligible(rank)) for rank in ranks)
+        return tuple((len([*same]), *of) for of, same in groupby(each))
 
     def unknown_label(self) -> NoFit | None:
         """Return the refusal of a job that names a label which no node has."""
@@ -219,8 +244,7 @@ class _Question:
                 scopes[scope] += sum(room.slots.total() for room in domains.values())
         for scope, _ in sorted(scopes.items(), key=lambda each: (each[1], repr(each[0]))):
             able = [
-                self._able(of[scope], size, gpu_type) if scope in of else []
-                for size, of in rooms.items()
+                self._able(of[scope], size) if scope in of else [] for size, of in rooms.items()
             ]
             found = matched([able[at] for at in size_of])
             if found is not None:
@@ -236,11 +260,10 @@ class _Question:
     def _counted(self, size: _Size, gpu_type: str) -> _Rooms:
         values, request = self._values[size.label], self._asked.request
         whole = whole_at(self._capacity, request, gpu_type)
-        kinds = dict.fromkeys(each for _, each in size.runs)
-        asked = gpu_type, request.gpus_per_pod
+        is_counted, asked = size.is_counted(request), (gpu_type, request.gpus_per_pod)
         home = self._home()
         rooms: dict[tuple[Hashable, str], _DomainRoom] = {}
-        for seat in seats_for(self._capacity, self._usable, kinds, asked):
+        for seat in seats_for(self._capacity, self._usable, size.kinds(), asked):
             value = values.get(seat.name)
             if value is None or seat.name in self._ahead:
                 continue
@@ -248,8 +271,8 @@ class _Question:
             if (room := rooms.get(key)) is None:
                 room = rooms[key] = _DomainRoom()
             room.slots[seat.homes[whole]] += seat.seats
-            if len(kinds) > 1:
-                room.nodes.append(seat)
+            if not is_counted:
+                room.seats[seat.homes[whole], seat.kinds] += seat.seats
         return self._by_scope(rooms, values)
 
     def _by_scope(
@@ -302,45 +325,53 @@ class _Question:
             found[value] = [GroupPath(shared[:depth]) for depth in range(len(shared) + 1)]
         return found
 
-    def _able(
-        self, domains: Mapping[str, _DomainRoom], size: _Size, gpu_type: str
-    ) -> list[_Domain]:
+    def _able(self, domains: Mapping[str, _DomainRoom], size: _Size) -> list[_Domain]:
         """Return the domains with room for a part, those with the fewest free slots first."""
-        request = self._asked.request
+        request, pods = self._asked.request, size.pods
+        is_counted = size.is_counted(request)
         found = [
             (room.slots.total(), natural_key(value), value)
             for value, room in domains.items()
             if (size.label, value) not in self._used
-            and _holds(room.slots, size.pods, request)
-            and self._seats_all(room, size, gpu_type)
+            and (
+                _holds(room.slots, pods, request)
+                if is_counted
+                else room.slots.total() >= pods and self._seats_all(room, size)
+            )
         ]
         return [(size.label, value) for *_, value in sorted(found)]
 
-    def _seats_all(self, room: _DomainRoom, size: _Size, gpu_type: str) -> bool:
+    def _seats_all(self, room: _DomainRoom, size: _Size) -> bool:
         """Return whether a domain may have a seat for each pod of a part, groups whole."""
-        if room.nodes and room.is_able is None:
-            kinds = {each: at for at, each in enumerate(dict.fromkeys(e for _, e in size.runs))}
-            found = reduce(or_, (node.kinds for node in room.nodes))
-            has_all = found == (1 << len(kinds)) - 1
-            room.is_able = has_all and self._can_seat(room.nodes, size, kinds, gpu_type)
-        return room.is_able is not False
+        if room.is_able is None:
+            homes: dict[int, list[tuple[int, int]]] = {}
+            for (home, kinds), seats in room.seats.items():
+                homes.setdefault(home, []).append((kinds, seats))
+            alike = tuple(sorted(tuple(sorted(each)) for each in homes.values()))
+            found = self._judged.get((size, alike))
+            if found is None:
+                found = self._judged[size, alike] = self._can_seat(alike, size)
+            room.is_able = found
+        return room.is_able
 
-    def _can_seat(
-        self,
-        nodes: Sequence[SeatNode],
-        size: _Size,
-        kinds: Mapping[Eligibility, int],
-        gpu_type: str,
-    ) -> bool:
-        request = self._asked.request
-        of_pods = [kinds[each] for pods, each in size.runs for _ in range(pods)]
+    def _can_seat(self, homes: Sequence[Sequence[tuple[int, int]]], size: _Size) -> bool:
+        """Return whether domains with these seats, each with its kinds, may seat a part."""
+        request, kinds = self._asked.request, size.kinds()
+        able = reduce(or_, (bits for each in homes for bits, _ in each))
+        if able != (1 << len(kinds)) - 1:
+            return False
+        if size.pods > _MOST_SEATED:
+            return True
         question = SeatQuestion(
             seekers=[
-                Seeker((size.first + at) // request.pods_per_group, kind)
-                for at, kind in enumerate(of_pods)
+                Seeker(group, kinds[each]) for pods, group, each in size.runs for _ in range(pods)
             ],
-            nodes=nodes,
-            whole_at=whole_at(self._capacity, request, gpu_type),
+            nodes=[
+                SeatNode(NodeName(""), seats, bits, (at,))
+                for at, each in enumerate(homes)
+                for bits, seats in each
+            ],
+            whole_at=0,
             is_required=request.mode is PlacementMode.REQUIRED,
         )
         return can_seat(question, MOST_STEPS)
@@ -395,7 +426,7 @@ class _Question:
         most = 0
         for gpu_type in self._capacity.types_for(self._asked.request.eligible):
             for rooms in self._rooms(largest.size, gpu_type).values():
-                able = max(able, self._able(rooms, largest.size, gpu_type), key=len)
+                able = max(able, self._able(rooms, largest.size), key=len)
                 most = max([most, *(room.slots.total() for room in rooms.values())])
         gpus = self._asked.request.gpus_per_pod
         text = (
