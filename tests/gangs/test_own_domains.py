@@ -380,3 +380,14 @@ def test_pods_of_two_groups_that_others_have_left_need_no_dragonfly_with_room_fo
     found = answer_place(capacity, replace(question, wanted=left), ())
     assert isinstance(found, Placed)
     assert {*found.nodes} == {"n0-0-2", "n0-1-2"}
+
+
+def test_a_job_with_own_domains_is_never_certified_as_domains_are_not_compared() -> None:
+    """Rack r0 is the tightest one with room; in r1 the job would be in one dragonfly."""
+    capacity = racks(2, 2)
+    for node in ("n0-0-1", "n0-1-1", "n1-3-1"):
+        take(capacity, node)
+    found = placed(capacity, job(2, group_size=8))
+    assert isinstance(found, Placed)
+    assert len({node.split("-")[1] for node in found.nodes}) == 2
+    assert not found.certified

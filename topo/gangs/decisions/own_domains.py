@@ -5,7 +5,8 @@ subgroups of such a group with `subgroup-exclusive-topology`. Their controllers 
 pod anti-affinity, from each other and from those of other jobs.
 
 Result: places in which the pods of each part are on nodes with one value of its label, where no
-other part and no pod of the kin is; groups are whole. Or a refusal that counts the domains.
+other part and no pod of the kin is; groups are whole. Never certified: which domains are best is
+not searched. Or a refusal that counts the domains.
 
 How: domains are matched with parts (`matching`), then each part is placed in its own by the engine,
 as pods that select it (`unlike_pods`). A part takes the domain with the fewest free slots that has
@@ -155,7 +156,8 @@ def place_in_own_domains(
         for chosen in islice(question.choices(gpu_type), MOST_TRIES):
             found = place_pods(capacity, question.narrowed(gpu_type, chosen))
             if isinstance(found, Placed):
-                return found
+                # Other domains were not compared.
+                return replace(found, certified=False)
             first = first or found
     return first or question.refusal()
 

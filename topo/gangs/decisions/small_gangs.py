@@ -18,7 +18,7 @@ rank 1 may use b and c. Steps put rank 0 in a and rank 1 in b. The search finds 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Protocol
@@ -105,22 +105,27 @@ def _types(capacity: CapacityView, asked: Place) -> Sequence[str]:
 
 def _inside(
     capacity: CapacityView, asked: Place, nodes: Sequence[SeatNode]
-) -> Iterator[Sequence[SeatNode]]:
-    """Yield the nodes of each group in which all pods may be; all where they need not share one."""
+) -> Iterable[Sequence[SeatNode]]:
+    """Return the nodes of each group in which all pods may be; all where they need not share one.
+
+    Beside pods that stay they may be in any group of these. O(nodes).
+    """
     kind, kinds = asked.request.within, capacity.kinds()
     if kind is None:
-        yield nodes
-        return
+        return [nodes]
 
     def home(node: NodeName) -> object:
         host = capacity.host(node)
         return group_of(host, kind, kinds) if host is not None else None
 
-    homes = {node.name: home(node.name) for node in nodes}
+    of_home: dict[object, list[SeatNode]] = {}
+    for node in nodes:
+        of_home.setdefault(home(node.name), []).append(node)
+    of_home.pop(None, None)
     stay = {home(node) for _, node in asked.kept if capacity.host(node) is not None}
-    for group in dict.fromkeys(homes.values()):
-        if group is not None and (not stay or stay == {group}):
-            yield [node for node in nodes if homes[node.name] == group]
+    if stay:
+        return [[node for each in of_home if each in stay for node in of_home[each]]]
+    return of_home.values()
 
 
 def seats_for(
@@ -181,7 +186,8 @@ class _Best:
         self, capacity: CapacityView, asked: Place, usable: Usable, found: Placed | NoFit
     ) -> None:
         self._capacity, self._asked, self._usable = capacity, asked, usable
-        self._found, self._is_complete, self._left = found, True, MOST_STEPS
+        self._found, self._left = found, MOST_STEPS
+        self._is_searched, self._is_complete = False, True
         self._cost: Cost | None = None
         if isinstance(found, Placed):
             size = asked.request.pods_per_group
@@ -210,14 +216,15 @@ class _Best:
         )
         seats = find_seats(question, self._cost, self._left)
         self._left -= seats.steps
+        self._is_searched = True
         self._is_complete &= seats.complete
         if seats.nodes is not None:
             self._cost = seats.cost
             self._found = _planned(asked, seats.nodes, gpu_type)
 
     def answer(self) -> BestPlaces:
-        """Return the best places, certified where all searches were complete."""
-        found, is_proven = self._found, self._is_complete
+        """Return the best places, certified where there were searches and all were complete."""
+        found, is_proven = self._found, self._is_searched and self._is_complete
         if isinstance(found, Placed):
             found = replace(found, certified=is_proven)
         return BestPlaces(found, is_proven)
