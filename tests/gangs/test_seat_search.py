@@ -13,9 +13,9 @@ from topo.gangs.decisions.seat_search import (
     SeatNode,
     SeatQuestion,
     Seeker,
-    can_seat,
     cost_of,
     find_seats,
+    judge_seats,
 )
 from topo.model.ids import NodeName
 
@@ -78,7 +78,7 @@ def test_the_way_found_is_the_best_of_all_and_none_is_found_where_there_is_none(
     found, best = find_seats(asked, None, MANY), min(costs(asked), default=None)
     assert found.complete
     assert (found.nodes is None) == (best is None)
-    assert can_seat(asked, MANY) == (best is not None)
+    assert judge_seats(asked, MANY).is_able == (best is not None)
     if found.nodes is None or best is None:
         return
     at = {each.name: each for each in asked.nodes}
@@ -88,6 +88,23 @@ def test_the_way_found_is_the_best_of_all_and_none_is_found_where_there_is_none(
     allowed = zip(asked.seekers, found.nodes, strict=True)
     assert all(at[name].kinds >> seeker.kind & 1 for seeker, name in allowed)
     assert find_seats(asked, best, MANY).nodes is None, "nothing costs less"
+
+
+@given(questions(), st.lists(st.integers(0, 2), min_size=8, max_size=8))
+def test_penalties_of_nodes_change_nothing_else_of_the_best_way(
+    asked: SeatQuestion, penalties: list[int]
+) -> None:
+    nodes = [
+        each._replace(penalty=penalty)
+        for each, penalty in zip(asked.nodes, penalties, strict=False)
+    ]
+    healthy = find_seats(asked, None, MANY)
+    found = find_seats(replace(asked, nodes=nodes), None, MANY)
+    assert found.complete
+    assert (found.nodes is None) == (healthy.nodes is None)
+    if found.nodes is not None:
+        assert found.cost[:-1] == healthy.cost[:-1]
+        assert found.cost[-1] == sum({n.name: n.penalty for n in nodes}[n] for n in found.nodes)
 
 
 def test_of_a_thousand_alike_domains_one_is_looked_into() -> None:
@@ -104,7 +121,7 @@ def test_of_a_thousand_alike_domains_one_is_looked_into() -> None:
     assert found.complete
     assert found.nodes is not None
     assert found.nodes[:2] == ("n2001", "n2000")
-    assert found.cost == (0, 2, 2)
+    assert found.cost == (0, 2, 2, 0)
 
 
 @pytest.mark.parametrize("most_steps", [0, 1, 5, 30])
@@ -117,7 +134,7 @@ def test_a_search_that_is_cut_off_says_so_and_what_it_has_found_is_so(most_steps
     )
     found = find_seats(asked, None, most_steps)
     assert not found.complete
-    assert can_seat(asked, most_steps), "what is not judged counts as able"
+    assert judge_seats(asked, most_steps).is_able, "what is not judged counts as able"
     if found.nodes is not None:
         assert len(found.nodes) == len(asked.seekers)
 

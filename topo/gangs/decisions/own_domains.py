@@ -38,13 +38,13 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import groupby, islice, takewhile
 from operator import or_
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from topo.gangs.decisions.matching import matched
 from topo.gangs.decisions.part_domains import StatedParts, values_of
 from topo.gangs.decisions.placed import Placed
-from topo.gangs.decisions.seat_search import SeatNode, SeatQuestion, Seeker, can_seat
-from topo.gangs.decisions.small_gangs import seats_for, whole_at
+from topo.gangs.decisions.seat_search import SeatNode, SeatQuestion, Seeker, judge_seats
+from topo.gangs.decisions.small_gangs import Budget, seats_for, whole_at
 from topo.gangs.decisions.usable_nodes import UsableNodes
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import GroupPath, NodeName, natural_key
@@ -60,7 +60,16 @@ MOST_TRIES = 8
 """Choices of domains that are tried: another one helps only pods that select nodes besides."""
 MOST_STEPS = 2_000
 """Of the search for seats of a part in one domain; one that it cannot judge counts as able."""
-PlacePods = Callable[[CapacityView, Place], Placed | NoFit]
+
+
+class PlacePods(Protocol):
+    """Places pods that select different nodes, or none."""
+
+    def __call__(self, capacity: CapacityView, asked: Place, *, budget: Budget) -> Placed | NoFit:
+        """Return places for the wanted pods, or why there are none."""
+        ...
+
+
 _Domain = tuple[str, str]
 """A label and its value."""
 _Slots = Counter[int]
@@ -143,10 +152,10 @@ class _PartPods:
 
 
 def place_in_own_domains(
-    capacity: CapacityView, asked: Place, place_pods: PlacePods
+    capacity: CapacityView, asked: Place, place_pods: PlacePods, *, budget: Budget
 ) -> Placed | NoFit:
     """Return places for the wanted pods; `place_pods` places pods that select different nodes."""
-    question = _Question(capacity, asked)
+    question = _Question(capacity, asked, budget)
     if (unknown := question.unknown_label()) is not None:
         return unknown
     kept = capacity.host(asked.kept[0][1]) if asked.kept else None
@@ -154,7 +163,7 @@ def place_in_own_domains(
     first: NoFit | None = None
     for gpu_type in (capacity.gpu_types() or ("",)) if stated is None else (stated,):
         for chosen in islice(question.choices(gpu_type), MOST_TRIES):
-            found = place_pods(capacity, question.narrowed(gpu_type, chosen))
+            found = place_pods(capacity, question.narrowed(gpu_type, chosen), budget=budget)
             if isinstance(found, Placed):
                 # Other domains were not compared.
                 return replace(found, certified=False)
@@ -165,8 +174,8 @@ def place_in_own_domains(
 class _Question:
     """One question: its parts, and the domains that other pods are in."""
 
-    def __init__(self, capacity: CapacityView, asked: Place) -> None:
-        self._capacity, self._asked = capacity, asked
+    def __init__(self, capacity: CapacityView, asked: Place, budget: Budget) -> None:
+        self._capacity, self._asked, self._budget = capacity, asked, budget
         request = asked.request
         self._stated = StatedParts(request)
         self._base = [each for pods, each in request.by_rank for _ in range(pods)]
@@ -362,7 +371,7 @@ class _Question:
         able = reduce(or_, (bits for each in homes for bits, _ in each))
         if able != (1 << len(kinds)) - 1:
             return False
-        if size.pods > _MOST_SEATED:
+        if size.pods > _MOST_SEATED or not self._budget.take(_judging_steps(size.pods)):
             return True
         question = SeatQuestion(
             seekers=[
@@ -376,7 +385,9 @@ class _Question:
             whole_at=0,
             is_required=request.mode is PlacementMode.REQUIRED,
         )
-        return can_seat(question, MOST_STEPS)
+        judged = judge_seats(question, min(MOST_STEPS, self._budget.left))
+        self._budget.spend(judged.steps)
+        return judged.is_able
 
     def narrowed(self, gpu_type: str, chosen: Mapping[int, _Domain]) -> Place:
         """Return the question with pods that select the domains of their parts, and no others."""
@@ -443,6 +454,11 @@ class _Question:
         missing = max(0, needed - available)
         numbers = {"needed": needed, "available": available, "missing": missing}
         return NoFit(self._asked.request, FitTest.SPAN, numbers, text)
+
+
+def _judging_steps(pods: int) -> int:
+    """Return what a matching of so many pods with seats counts as, before the first step."""
+    return 50 + pods * pods // 8
 
 
 def _holds(slots: _Slots, pods: int, request: Request) -> bool:

@@ -28,6 +28,7 @@ from topo.gangs.decisions.part_domains import nodes_kept_apart
 from topo.gangs.decisions.placed import Placed, Seat, slack_of, sum_gpus, with_pods
 from topo.gangs.decisions.reservation import reservation
 from topo.gangs.decisions.resource_shortage import shortage_in_words
+from topo.gangs.decisions.small_gangs import Budget
 from topo.gangs.decisions.unlike_pods import of_all, place_unlike
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.gang import PodUid
@@ -94,10 +95,10 @@ def answer_place(
     if apart := nodes_kept_apart(without_own, asked.occupied):
         without_own = _with_taken(without_own, _APART, apart)
     asked = replace(asked, request=replace(asked.request, kins=()))
-    found = None
+    found, budget = None, Budget()
     if room is not None and worth is None:
         limited = _with_taken(room.limited(without_own), _KEPT, asked.without)
-        found = _place_pods(limited, asked)
+        found = _place_pods(limited, asked, budget=budget)
         if isinstance(found, Placed):
             return _with_held(found, asked, staying)
     # A refusal and a choice by worth look at single nodes: there a missing resource counts as GPUs
@@ -107,7 +108,7 @@ def answer_place(
     allowed = _with_taken(roomy, _KEPT, asked.without)
     # Of pods that differ it says the same, at the cost of another search for each.
     if found is None or not (asked.request.by_rank or asked.request.own_domains):
-        found = _place_by_worth(allowed, asked, worth)
+        found = _place_by_worth(allowed, asked, worth, budget=budget)
     if isinstance(found, Placed):
         return _with_held(found, asked, staying)
     if asked.over is not None and not asked.request.own_domains:
@@ -115,21 +116,23 @@ def answer_place(
         if over is not None:
             return over
     # For a job that has no room in any case all that is free is counted, also what is kept.
-    alone = _place_pods(roomy, asked) if asked.without else found
-    refused = _refuse(without_own, asked, tight, (found, alone))
+    alone = _place_pods(roomy, asked, budget=budget) if asked.without else found
+    refused = _refuse(without_own, asked, tight, (found, alone), budget=budget)
     if not apart:
         return refused
     kept = f"{counted(len(apart), 'node')} in domains that other jobs have for themselves"
     return replace(refused, text=f"{refused.text}; {kept}")
 
 
-def _place_by_worth(capacity: CapacityView, asked: Place, worth: Worth | None) -> Placed | NoFit:
+def _place_by_worth(
+    capacity: CapacityView, asked: Place, worth: Worth | None, *, budget: Budget
+) -> Placed | NoFit:
     """Place on the nodes of most worth, on others only where these have no room."""
     if worth is not None and (aside := less_worth(capacity, asked.request, worth)):
-        found = _place_pods(_with_taken(capacity, _LESS_WORTH, aside), asked)
+        found = _place_pods(_with_taken(capacity, _LESS_WORTH, aside), asked, budget=budget)
         if isinstance(found, Placed):
             return found
-    return _place_pods(capacity, asked)
+    return _place_pods(capacity, asked, budget=budget)
 
 
 def _hold_places(capacity: CapacityView, asked: Place) -> tuple[CapacityView, list[Seat]]:
@@ -146,25 +149,29 @@ def _refuse(
     asked: Place,
     tight: Mapping[NodeName, Tight],
     answers: tuple[NoFit, Placed | NoFit],
+    *,
+    budget: Budget,
 ) -> Refused:
     """Return why there is no place; `answers`: the one to the job, and the one without others.
 
-    `capacity` is that without what the job has itself.
+    `capacity` is that without what the job has itself. Nothing is for ever that a search cut short.
     """
     found, alone = answers
     is_behind = isinstance(alone, Placed)
     refused = found if isinstance(alone, Placed) else alone
-    first = () if is_behind else _reservation(capacity, asked, tight)
+    first = () if is_behind else _reservation(capacity, asked, tight, budget=budget)
     text = refused.text
     if pools := other_pools(capacity, asked.request.eligible):
         text = f"{text}; {pools}"
-    if tight and not is_behind and isinstance(_place_pods(capacity, asked), Placed):
+    is_short = tight and not is_behind
+    if is_short and isinstance(_place_pods(capacity, asked, budget=budget), Placed):
         text = f"{text}; {shortage_in_words(capacity, asked, tight)}"
     if untyped := untyped_nodes(capacity.hosts(), asked.request.eligible):
         text = f"{text}; {untyped}"
     if asked.fewest_gpus:
         most = asked.request.gpus_per_pod
         text = f"{text}; its pods take {asked.fewest_gpus} to {most} GPUs, each counts as {most}"
+    could_fit = is_behind or first or _could_ever_fit(capacity, asked, tight, budget=budget)
     return Refused(
         id=asked.id,
         ask=asked.ask,
@@ -172,13 +179,13 @@ def _refuse(
         shortfall=dict(refused.shortfall),
         reservation=first if asked.reserve else (),
         behind=is_behind,
-        never=not (is_behind or first or _could_ever_fit(capacity, asked, tight)),
+        never=not (could_fit or budget.is_spent),
         ungrouped=not capacity.kinds() and _asks_for_groups(refused),
     )
 
 
 def _reservation(
-    capacity: CapacityView, asked: Place, tight: Mapping[NodeName, Tight]
+    capacity: CapacityView, asked: Place, tight: Mapping[NodeName, Tight], *, budget: Budget
 ) -> tuple[NodeName, ...]:
     """Return the nodes to reserve; empty for a job that would not fit on an empty cluster.
 
@@ -189,11 +196,14 @@ def _reservation(
     if not (request.own_domains or request.by_rank):
         return reservation(capacity, request)
     idle = capacity.with_changes(released=tuple(capacity.bookings()))
-    found = _place_pods(idle, replace(asked, request=request, occupied=()))
+    alone = replace(asked, request=request, occupied=())
+    found = _place_pods(idle, alone, budget=budget)
     return tuple(dict.fromkeys(found.nodes)) if isinstance(found, Placed) else ()
 
 
-def _could_ever_fit(capacity: CapacityView, asked: Place, tight: Mapping[NodeName, Tight]) -> bool:
+def _could_ever_fit(
+    capacity: CapacityView, asked: Place, tight: Mapping[NodeName, Tight], *, budget: Budget
+) -> bool:
     """Return whether a job for which no open nodes can be reserved fits once closed ones are open,
     or may fit once it is known what some nodes have.
 
@@ -207,7 +217,7 @@ def _could_ever_fit(capacity: CapacityView, asked: Place, tight: Mapping[NodeNam
     if all(host.is_open for host in capacity.hosts()):
         return False
     alone = replace(asked, request=request, occupied=())
-    return isinstance(_place_pods(emptied(capacity), alone), Placed)
+    return isinstance(_place_pods(emptied(capacity), alone, budget=budget), Placed)
 
 
 def _as_alike(asked: Place) -> Place:
@@ -270,11 +280,11 @@ def _place_by_evicting(
     )
 
 
-def _place_pods(capacity: CapacityView, asked: Place) -> Placed | NoFit:
+def _place_pods(capacity: CapacityView, asked: Place, *, budget: Budget) -> Placed | NoFit:
     if asked.request.own_domains:
-        return place_in_own_domains(capacity, asked, _place_pods)
+        return place_in_own_domains(capacity, asked, _place_pods, budget=budget)
     if asked.request.by_rank:
-        return place_unlike(capacity, asked, _place_beside)
+        return place_unlike(capacity, asked, _place_beside, budget=budget)
     # A whole job gets the engine's objective; parts of one go near their own groups.
     if not asked.kept and len(asked.wanted) == asked.request.pods:
         return _place_by_engine(capacity, asked.request)

@@ -1,7 +1,8 @@
 """Seats for pods that may use different nodes, in the fewest domains, by trying all that matters.
 
 Result: a node for each pod, with the fewest groups split, then the fewest domains of each tier, the
-top one first; with `complete` no other way is better. Or none; with `complete` there is none.
+top one first; with `complete` no other way has fewer. Of equal ones that with the least penalty of
+nodes that was met. Or none; with `complete` there is none.
 
 How: a matching of pods with seats, whatever their groups, shows that there are enough; where groups
 may be split it is a first way. Then depth first, pod by pod, each into a tier-1 domain, where a
@@ -9,13 +10,16 @@ matching seats it with those that are there already. A way that cannot be better
 so far is left: what it uses grows alone, and the pods that are left need at least so many more
 domains as their seats make.
 
-Why no way is missed. Inside a domain any seating is as good as any other, and a matching finds one
-if there is one. Of domains that no pod uses, equal in the seats for each kind of pod and beside
-equal ones in all that is above them, only the first is tried: to exchange two of them changes no
-cost. Pods of one kind and group take domains in rising order. Of all solutions that differ by such
-exchanges the one with the lowest domains in rising order passes both rules.
+Why no way is missed. Inside a domain any seating is as good as any other, but for penalties, and a
+matching finds one if there is one; it takes the nodes in their order. Of domains that no pod uses,
+equal in the seats and penalties for each kind of pod and beside equal ones in all that is above
+them, only the first is tried: to exchange two of them changes no cost. Pods of one kind and group
+take domains in rising order. Of all solutions that differ by such exchanges the one with the lowest
+domains in rising order passes both rules.
 
-Cost: `most_steps` domains are looked at; after that the best way so far is returned, not complete.
+Cost: `most_steps` domains are looked at, each in O(tiers), and those of one more pod; after that
+the best way so far is returned, not complete. A step is a microsecond; before the first one O(nodes
+and pods that stay).
 
 Example: pairs; rank 0 is tied to a1 or b1, rank 1 to b2, ranks 2 and 3 to nothing. Rank 1 has the
 fewest nodes and comes first: b2. Then rank 0 can only be on b1. Ranks 2 and 3 cost a domain less in
@@ -31,18 +35,22 @@ from topo.gangs.decisions.matching import matched
 from topo.model.ids import NodeName
 
 Cost = tuple[int, ...]
-"""Groups that are split, then domains used of each tier, the top one first."""
+"""Groups that are split, then domains used of each tier, the top one first, then the penalty."""
 Homes = tuple[int, ...]
 """The domain of each tier, the top one first; the last is of tier 1."""
 
 
 class SeatNode(NamedTuple):
-    """A node with free seats; `kinds` has a bit for each kind of pod that may use it."""
+    """A node with free seats; `kinds` has a bit for each kind of pod that may use it.
+
+    `penalty`: of each pod that is there.
+    """
 
     name: NodeName
     seats: int
     kinds: int
     homes: Homes
+    penalty: int = 0
 
 
 class Seeker(NamedTuple):
@@ -76,6 +84,13 @@ class Seats(NamedTuple):
     steps: int
 
 
+class Judged(NamedTuple):
+    """Whether there may be a seat for each, and the steps that it took."""
+
+    is_able: bool
+    steps: int
+
+
 def find_seats(question: SeatQuestion, below: Cost | None, most_steps: int) -> Seats:
     """Return the best seats of a lower cost than `below`, if there are any; O(steps)."""
     if not question.nodes:
@@ -92,23 +107,23 @@ def find_seats(question: SeatQuestion, below: Cost | None, most_steps: int) -> S
     return Seats(nodes, search.best or (), is_complete, search.steps)
 
 
-def can_seat(question: SeatQuestion, most_steps: int) -> bool:
+def judge_seats(question: SeatQuestion, most_steps: int) -> Judged:
     """Return whether there may be a seat for each: there is, or the steps did not suffice."""
     if not question.nodes or _seats_anywhere(question) is None:
-        return not question.seekers
+        return Judged(not question.seekers, steps=len(question.seekers))
     search = _FirstWay(question, None, most_steps)
     search.descend(0)
-    return search.found is not None or search.steps >= most_steps
+    return Judged(search.found is not None or search.steps >= most_steps, search.steps)
 
 
-def cost_of(groups: Sequence[tuple[int, Homes]], whole_at: int) -> Cost:
+def cost_of(groups: Sequence[tuple[int, Homes]], whole_at: int, penalty: int = 0) -> Cost:
     """Return the cost of pods with these groups and homes; O(pods)."""
     of_group: dict[int, set[int]] = {}
     for group, homes in groups:
         of_group.setdefault(group, set()).add(homes[whole_at])
     split = sum(len(domains) > 1 for domains in of_group.values())
     tiers = zip(*(homes for _, homes in groups), strict=True)
-    return (split, *(len({*domains}) for domains in tiers))
+    return (split, *(len({*domains}) for domains in tiers), penalty)
 
 
 @dataclass(slots=True)
@@ -119,6 +134,7 @@ class _Leaf:
     nodes: list[int] = field(default_factory=list)
     kinds: int = 0
     seats: int = 0
+    penalty: int = 0
     signs: tuple[object, ...] = ()
 
 
@@ -146,6 +162,7 @@ class _Search:
         tiers = len(question.nodes[0].homes)
         self._users: list[dict[int, int]] = [{} for _ in range(tiers)]
         self._domains: dict[int, dict[int, int]] = {}
+        self._split = self._penalty = 0
         for group, homes in question.stay:
             self._use(group, homes, 1)
         self._left = sum(leaf.seats for leaf in self._leaves if leaf.homes[-1] in self._users[-1])
@@ -154,7 +171,8 @@ class _Search:
         """Take a way that is allowed as the best one, if it is better."""
         nodes, seekers = self._question.nodes, self._question.seekers
         new = [(each.group, nodes[node].homes) for each, node in zip(seekers, at, strict=True)]
-        cost = cost_of([*self._question.stay, *new], self._question.whole_at)
+        penalty = sum(nodes[node].penalty for node in at)
+        cost = cost_of([*self._question.stay, *new], self._question.whole_at, penalty)
         if self.best is None or cost < self.best:
             self.best, self.found = cost, [nodes[node].name for node in at]
 
@@ -162,6 +180,8 @@ class _Search:
         """Seat the pods from this depth on in every way that may be better than the best one."""
         if depth == len(self._order):
             self._keep()
+            return
+        if self.steps >= self._most_steps:
             return
         pod = self._order[depth]
         seeker = self._question.seekers[pod]
@@ -211,19 +231,19 @@ class _Search:
                 seen.add(sign)
             if at >= first:
                 is_split = leaf.homes[whole_at] not in self._domains.get(seeker.group, {})
-                yield (int(is_split), *(int(tier >= new) for tier in range(len(leaf.homes)))), at
+                tiers = (int(tier >= new) for tier in range(len(leaf.homes)))
+                yield (int(is_split), *tiers, leaf.penalty), at
 
     def _cost(self) -> Cost:
-        split = sum(len(domains) > 1 for domains in self._domains.values())
-        return (split, *map(len, self._users))
+        return (self._split, *map(len, self._users), self._penalty)
 
     def _is_hopeless(self, pods: int) -> bool:
         """Whether no way on from here is better than the best one; `pods` have no seat yet."""
         if self.best is None:
             return False
-        *above, used = self._cost()
+        *above, used, penalty = self._cost()
         more = -(-max(0, pods - self._left) // self._most)
-        return (*above, used + more) >= self.best
+        return (*above, used + more, penalty) >= self.best
 
     # One pod more or less
 
@@ -234,11 +254,13 @@ class _Search:
 
     def _use(self, group: int, homes: Homes, sign: int) -> None:
         domains = self._domains.setdefault(group, {})
+        self._split -= len(domains) > 1
         used = [*zip(self._users, homes, strict=True), (domains, homes[self._question.whole_at])]
         for users, home in used:
             users[home] = users.get(home, 0) + sign
             if not users[home]:
                 del users[home]
+        self._split += len(domains) > 1
 
     def _seat(self, pod: int, leaf: _Leaf) -> list[tuple[int, int, int]] | None:
         """Seat a pod in a domain, moving others there; return the moves, or None if it cannot."""
@@ -281,9 +303,11 @@ class _Search:
         if source >= 0:
             self._seated[source].remove(who)
             self._free[source] += 1
+            self._penalty -= self._question.nodes[source].penalty
         if node >= 0:
             self._seated[node].append(who)
             self._free[node] -= 1
+            self._penalty += self._question.nodes[node].penalty
         self._node_of[who] = node
 
 
@@ -326,6 +350,7 @@ def _leaves(nodes: Sequence[SeatNode]) -> list[_Leaf]:
         leaf.nodes.append(number)
         leaf.kinds |= node.kinds
         leaf.seats += node.seats
+        leaf.penalty += node.penalty
     leaves = [of_home[home] for home in sorted(of_home)]
     signs: dict[object, int] = {}
 
@@ -333,7 +358,7 @@ def _leaves(nodes: Sequence[SeatNode]) -> list[_Leaf]:
         return signs.setdefault(content, len(signs))
 
     of_leaf = {
-        leaf.homes[-1]: sign(tuple(sorted((nodes[at].kinds, nodes[at].seats) for at in leaf.nodes)))
+        leaf.homes[-1]: sign(tuple(sorted(_like(nodes[at]) for at in leaf.nodes)))
         for leaf in leaves
     }
     tiers = len(leaves[0].homes)
@@ -349,6 +374,10 @@ def _leaves(nodes: Sequence[SeatNode]) -> list[_Leaf]:
     for leaf in leaves:
         leaf.signs = tuple(("like", above[tier][home]) for tier, home in enumerate(leaf.homes))
     return leaves
+
+
+def _like(node: SeatNode) -> tuple[int, int, int]:
+    return node.kinds, node.seats, node.penalty
 
 
 def _order(question: SeatQuestion) -> list[int]:

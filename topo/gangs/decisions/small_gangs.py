@@ -2,16 +2,20 @@
 
 Result: what steps in order have found (`unlike_pods`), or better places, or places where they found
 none. It is certified where the search came to its end: then no plan splits fewer groups or is in
-fewer groups of a tier, the top one first; and a refusal is proven.
+fewer groups of a tier, the top one first; and a refusal is proven. Of equal plans nodes without a
+penalty come first.
 
 How: all pods of one kind are those of one eligibility. The nodes with free GPUs for them, of one
-GPU type and in one group of the required kind, are the seats of `seat_search`.
+GPU type and in one group of the required kind, are the seats of `seat_search`. A plan that no other
+one can be better than needs no search.
 
-Small is a gang of `MOST_PODS` pods and `MOST_NODES` nodes with room, summed over the kinds of its
-pods. All searches of a question together look at `MOST_STEPS` domains. Where a policy has other
-wishes, as reserves or pools, a plan of steps stands, for the search does not know them.
+Small is a gang of `MOST_PODS` pods beside `MOST_STAYING` that stay, and `MOST_NODES` nodes with
+room, summed over the kinds of its pods. All searches of a question share one `Budget`: those for a
+place, for a refusal and for a reservation. Where it does not suffice what steps have found stands,
+not certified, and no refusal is for ever. Where a policy has other wishes, as reserves or pools, a
+plan of steps stands, for the search does not know them.
 
-Cost: O(nodes with room), and a microsecond for each step.
+Cost: a microsecond for each step of the budget; a node that is looked at counts as `_NODE_STEPS`.
 
 Example: dragonflies a, b and c of two nodes; each of two pods is a group. Rank 0 may use a and b,
 rank 1 may use b and c. Steps put rank 0 in a and rank 1 in b. The search finds both in b.
@@ -20,7 +24,7 @@ rank 1 may use b and c. Steps put rank 0 in a and rank 1 in b. The search finds 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Protocol
 
 from topo.gangs.decisions.placed import Placed
@@ -44,7 +48,30 @@ from topo.placement.job.plan import NoFit, PlannedGroup
 from topo.placement.job.request import Eligibility, PlacementMode, Request
 from topo.placement.view import view_of
 
-MOST_PODS, MOST_NODES, MOST_STEPS = 32, 2_048, 10_000
+MOST_PODS, MOST_STAYING, MOST_NODES, MOST_STEPS = 32, 256, 2_048, 30_000
+_NODE_STEPS, _SEARCH_STEPS = 4, 50
+"""What reading a node costs, and what a search does before its first step."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """The steps that all searches of one question have left; `is_spent`: one was cut short."""
+
+    left: int = MOST_STEPS
+    is_spent: bool = False
+
+    def take(self, steps: int) -> bool:
+        """Take so many steps if there are as many left; return whether there were."""
+        if steps > self.left:
+            self.is_spent = True
+            return False
+        self.left -= steps
+        return True
+
+    def spend(self, steps: int) -> None:
+        """Count steps that were taken; a search that takes all that are left is cut short."""
+        self.is_spent |= steps >= self.left
+        self.left = max(0, self.left - steps)
 
 
 class Usable(Protocol):
@@ -77,20 +104,24 @@ class BestPlaces:
 
 
 def best_places(
-    capacity: CapacityView, asked: Place, usable: Usable, found: Placed | NoFit
+    capacity: CapacityView, asked: Place, usable: Usable, found: Placed | NoFit, *, budget: Budget
 ) -> BestPlaces:
     """Return the best places of a small gang; `found` where nothing better is known."""
-    if len(asked.wanted) > MOST_PODS or not asked.wanted:
+    if not asked.wanted or len(asked.wanted) > MOST_PODS or len(asked.kept) > MOST_STAYING:
         return BestPlaces(found)
     if isinstance(found, Placed) and _has_other_wishes(capacity, asked.request):
         return BestPlaces(found)
+    best = _Best(capacity, asked, usable, found)
+    if isinstance(found, Placed) and best.is_least():
+        return BestPlaces(replace(found, certified=True), is_proven=True)
     kinds = list(dict.fromkeys(usable.eligible(pod.rank) for pod in asked.wanted))
-    if sum(len(usable.hosts(kind)) for kind in kinds) > MOST_NODES:
+    nodes = sum(len(usable.hosts(kind)) for kind in kinds)
+    if nodes > MOST_NODES or not budget.take(_NODE_STEPS * nodes):
         return BestPlaces(found)
-    best, gpus = _Best(capacity, asked, usable, found), asked.request.gpus_per_pod
     for gpu_type in _types(capacity, asked):
-        for nodes in _inside(capacity, asked, seats_for(capacity, usable, kinds, (gpu_type, gpus))):
-            best.search(nodes, kinds, gpu_type)
+        seats = seats_for(capacity, usable, kinds, (gpu_type, asked.request.gpus_per_pod))
+        for inside in _inside(capacity, asked, seats):
+            best.search(inside, kinds, gpu_type, budget)
     return best.answer()
 
 
@@ -99,7 +130,7 @@ def _has_other_wishes(capacity: CapacityView, request: Request) -> bool:
 
 
 def _types(capacity: CapacityView, asked: Place) -> Sequence[str]:
-    kept = capacity.host(asked.kept[0][1]) if asked.kept else None
+    kept = next(filter(None, (capacity.host(node) for _, node in asked.kept)), None)
     return (kept.gpu_type,) if kept is not None else capacity.types_for(asked.request.eligible)
 
 
@@ -144,12 +175,12 @@ def seats_for(
         has_penalties |= bool(slots.penalized)
         for name, free in _free_seats(capacity, usable, kind, slots):
             found[name] = free, found.get(name, (free, 0))[1] | 1 << bit
-    names = list(found)
-    if has_penalties:
-        penalties = {host.name: host.penalty for host in map(capacity.host, names) if host}
-        names.sort(key=penalties.__getitem__)
     homes = cache(partial(_homes, capacity.layout()))
-    return [SeatNode(name, *found[name], homes(capacity.domain_of(name))) for name in names]
+    seats = [SeatNode(name, *each, homes(capacity.domain_of(name))) for name, each in found.items()]
+    if has_penalties:
+        seats = [each._replace(penalty=_penalty(capacity, (each.name,))) for each in seats]
+        seats.sort(key=lambda each: each.penalty)
+    return seats
 
 
 def _free_seats(
@@ -162,6 +193,11 @@ def _free_seats(
     domains = sorted({capacity.domain_of(name) for name in names})
     slots = capacity.slots_per_node(domains, wide)[0]
     return ((name, free) for name, free in slots if name in names)
+
+
+def _penalty(capacity: CapacityView, nodes: Iterable[NodeName]) -> int:
+    """Return the sum of the penalties of pods on these nodes."""
+    return sum(host.penalty for host in map(capacity.host, nodes) if host is not None)
 
 
 def homes_of(capacity: CapacityView, node: NodeName) -> Homes:
@@ -186,7 +222,7 @@ class _Best:
         self, capacity: CapacityView, asked: Place, usable: Usable, found: Placed | NoFit
     ) -> None:
         self._capacity, self._asked, self._usable = capacity, asked, usable
-        self._found, self._left = found, MOST_STEPS
+        self._found = found
         self._is_searched, self._is_complete = False, True
         self._cost: Cost | None = None
         if isinstance(found, Placed):
@@ -195,12 +231,33 @@ class _Best:
                 (pod.rank // size, homes_of(capacity, node))
                 for pod, node in zip(asked.wanted, found.nodes, strict=True)
             ]
-            self._cost = cost_of([*self._stay(), *new], self._whole_at(found.gpu_type))
+            penalty = _penalty(capacity, found.nodes)
+            whole = self._whole_at(found.gpu_type)
+            self._cost = cost_of([*self._stay, *new], whole, penalty)
+
+    def is_least(self) -> bool:
+        """Whether no plan can be better: none splits less or is in fewer groups than what stays."""
+        if self._cost is None:
+            return False
+        split, *tiers, penalty = self._cost
+        of_tiers = zip(*(homes for _, homes in self._stay), strict=True)
+        there = [len({*domains}) for domains in of_tiers] or [1] * len(tiers)
+        return not (split or penalty) and tiers == (there or [1] * len(tiers))
 
     def search(
-        self, nodes: Sequence[SeatNode], kinds: Sequence[Eligibility], gpu_type: str
+        self,
+        nodes: Sequence[SeatNode],
+        kinds: Sequence[Eligibility],
+        gpu_type: str,
+        budget: Budget,
     ) -> None:
         """Look for better places on these nodes."""
+        self._is_searched = True
+        if sum(node.seats for node in nodes) < len(self._asked.wanted):
+            return  # too few seats are a proof
+        if not budget.take(_SEARCH_STEPS + len(nodes)):
+            self._is_complete = False
+            return
         asked, number = self._asked, {kind: at for at, kind in enumerate(kinds)}
         size = asked.request.pods_per_group
         seekers = [
@@ -212,11 +269,10 @@ class _Best:
             nodes=nodes,
             whole_at=self._whole_at(gpu_type),
             is_required=asked.request.mode is PlacementMode.REQUIRED,
-            stay=self._stay(),
+            stay=self._stay,
         )
-        seats = find_seats(question, self._cost, self._left)
-        self._left -= seats.steps
-        self._is_searched = True
+        seats = find_seats(question, self._cost, budget.left)
+        budget.spend(seats.steps)
         self._is_complete &= seats.complete
         if seats.nodes is not None:
             self._cost = seats.cost
@@ -232,6 +288,7 @@ class _Best:
     def _whole_at(self, gpu_type: str) -> int:
         return whole_at(self._capacity, self._asked.request, gpu_type)
 
+    @cached_property
     def _stay(self) -> list[tuple[int, Homes]]:
         size = self._asked.request.pods_per_group
         return [

@@ -43,7 +43,7 @@ from itertools import islice
 
 from topo.gangs.decisions.matching import matched
 from topo.gangs.decisions.placed import Placed, with_pods
-from topo.gangs.decisions.small_gangs import best_places
+from topo.gangs.decisions.small_gangs import Budget, best_places
 from topo.gangs.decisions.usable_nodes import UsableNodes
 from topo.gangs.machine.gang import Member, PodUid
 from topo.gangs.machine.instructions import Place
@@ -76,13 +76,15 @@ class _Step:
     pods: tuple[Member, ...]
 
 
-def place_unlike(capacity: CapacityView, asked: Place, place_alike: PlaceAlike) -> Placed | NoFit:
+def place_unlike(
+    capacity: CapacityView, asked: Place, place_alike: PlaceAlike, *, budget: Budget
+) -> Placed | NoFit:
     """Return places for the wanted pods; `place_alike` places those of one class beside others."""
     usable = UsableNodes(capacity, asked.request)
     search = _Search(_steps(asked, usable), usable, place_alike)
     tries = _tries(capacity, asked, usable)
     first = search.place_together(*next(tries))
-    best = best_places(capacity, asked, usable, first)
+    best = best_places(capacity, asked, usable, first, budget=budget)
     if best.is_final:
         return best.found
     for view, tried in islice(tries, MOST_TRIES - 1):
