@@ -1,15 +1,17 @@
 """What the search for the best places of a small gang keeps to, and what it says of itself."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from tests.gangs.test_evicting import asked
 from tests.gangs.test_unlike_pods import ON, pinned, placed, racks, request
 from tests.support.capacity import capacity_of, host, take
-from topo.gangs.decisions import small_gangs
+from topo.gangs.decisions import place, small_gangs
 from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
+from topo.gangs.decisions.small_gangs import Budget
 from topo.gangs.machine.events import Refused
 from topo.model.ids import SWITCHBOX, NodeName
 from topo.placement.capacity.capacity import Capacity
@@ -60,12 +62,15 @@ def test_pods_that_run_decide_the_gpu_type_and_the_switchbox() -> None:
         assert found.nodes == ("a-2",)
 
 
-def test_a_search_that_was_cut_off_certifies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("steps", [1, 95])
+def test_a_search_that_was_cut_off_certifies_nothing(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wish = pinned("", "b-1-1", "a-0-1", "")
     found = placed(racks(2, 2), wish)
     assert isinstance(found, Placed)
     assert found.certified
-    monkeypatch.setattr(small_gangs, "MOST_STEPS", 1)
+    monkeypatch.setattr(place, "Budget", partial(Budget, left=steps))
     found = placed(racks(2, 2), wish)
     assert isinstance(found, Placed)
     assert not found.certified
