@@ -59,7 +59,7 @@ class SecondLives:
     async def _resize_tasks(self, job: Any, pods: int) -> None:
         tasks = job["spec"]["tasks"]
         if len(tasks) > 1:
-            tasks[1]["replicas"] = pods - 1
+            tasks[1] |= {"replicas": pods - 1, "minAvailable": pods - 1}
             await self._change(job["metadata"]["name"], minAvailable=pods, tasks=tasks)
 
     async def _command_restart(self, job: Any) -> None:
