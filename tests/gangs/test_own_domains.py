@@ -17,6 +17,7 @@ from topo.gangs.decisions.check import lost_nodes
 from topo.gangs.decisions.matching import matched
 from topo.gangs.decisions.place import answer_place
 from topo.gangs.decisions.placed import Placed
+from topo.gangs.decisions.small_gangs import Budget
 from topo.gangs.machine.events import Refused
 from topo.gangs.machine.gang import Binding, GangId
 from topo.gangs.machine.instructions import Check, Occupied
@@ -391,3 +392,19 @@ def test_a_job_with_own_domains_is_never_certified_as_domains_are_not_compared()
     assert isinstance(found, Placed)
     assert len({node.split("-")[1] for node in found.nodes}) == 2
     assert not found.certified
+
+
+@pytest.mark.parametrize(("steps", "never"), [(10_000, True), (0, False)])
+def test_domains_that_the_budget_does_not_judge_are_tried_and_their_refusal_is_not_for_ever(
+    steps: int, *, never: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pods of a pair are tied to nodes of two dragonflies; no steps: nobody can know."""
+    monkeypatch.setattr("topo.gangs.decisions.place.Budget", lambda: Budget(steps))
+    capacity = racks(2)
+    names = [host.name for host in capacity.hosts()]
+    tied = [Eligibility(exclude=frozenset({*names} - {name})) for name in ("n0-0-1", "n0-1-1")]
+    refused = placed(capacity, job(2, by_rank=tuple((1, each) for each in tied)))
+    assert isinstance(refused, Refused)
+    assert refused.never == never
+    near = [tied[0], Eligibility(exclude=frozenset({*names} - {"n0-0-2"}))]
+    assert isinstance(placed(capacity, job(2, by_rank=tuple((1, e) for e in near))), Placed)

@@ -72,7 +72,7 @@ class PlacePods(Protocol):
 
 _Domain = tuple[str, str]
 """A label and its value."""
-_Slots = Counter[int]
+_Slots = Mapping[int, int]
 """Free slots by domain of the tier in which groups have to be whole."""
 _Runs = tuple[tuple[int, int, Eligibility], ...]
 """Pods by rank: how many, in which group, counted from that of the first one, and on which nodes.
@@ -114,14 +114,15 @@ class _Size(NamedTuple):
 
 @dataclass(slots=True)
 class _DomainRoom:
-    """What a domain has free for a part.
+    """What a domain has free for a part: `slots`, or where these do not tell all, `seats`.
 
-    `seats`: the same by domain and by the kinds of pods that may have them, where slots do not tell
-    all. `is_able`: whether these have a seat for each pod, None as long as nobody has asked.
+    `seats` are by domain and by the kinds of pods that may have them; `is_able`: whether there is
+    one for each pod, None as long as nobody has asked.
     """
 
-    slots: _Slots = field(default_factory=Counter)
-    seats: Counter[tuple[int, int]] = field(default_factory=Counter)
+    slots: dict[int, int] = field(default_factory=dict)
+    seats: dict[tuple[int, int], int] = field(default_factory=dict)
+    free: int = 0
     is_able: bool | None = None
 
 
@@ -252,7 +253,7 @@ class _Question:
         scopes = Counter[Hashable]()
         for of_size in rooms.values():
             for scope, domains in of_size.items():
-                scopes[scope] += sum(room.slots.total() for room in domains.values())
+                scopes[scope] += sum(room.free for room in domains.values())
         for scope, _ in sorted(scopes.items(), key=lambda each: (each[1], repr(each[0]))):
             able = [
                 self._able(of[scope], size) if scope in of else [] for size, of in rooms.items()
@@ -272,18 +273,23 @@ class _Question:
         values, request = self._values[size.label], self._asked.request
         whole = whole_at(self._capacity, request, gpu_type)
         is_counted, asked = size.is_counted(request), (gpu_type, request.gpus_per_pod)
-        home = self._home()
+        home, is_within = self._home(), request.within is not None
         rooms: dict[tuple[Hashable, str], _DomainRoom] = {}
-        for seat in seats_for(self._capacity, self._usable, size.kinds(), asked):
-            value = values.get(seat.name)
-            if value is None or seat.name in self._ahead:
+        for name, free, kinds, homes, _ in seats_for(
+            self._capacity, self._usable, size.kinds(), asked
+        ):
+            value = values.get(name)
+            if value is None or name in self._ahead:
                 continue
-            key = home(seat.name), value
+            key = home(name) if is_within else None, value
             if (room := rooms.get(key)) is None:
                 room = rooms[key] = _DomainRoom()
-            room.slots[seat.homes[whole]] += seat.seats
-            if not is_counted:
-                room.seats[seat.homes[whole], seat.kinds] += seat.seats
+            room.free += free
+            at = homes[whole]
+            if is_counted:
+                room.slots[at] = room.slots.get(at, 0) + free
+            else:
+                room.seats[at, kinds] = room.seats.get((at, kinds), 0) + free
         return self._by_scope(rooms, values)
 
     def _by_scope(
@@ -339,16 +345,12 @@ class _Question:
     def _able(self, domains: Mapping[str, _DomainRoom], size: _Size) -> list[_Domain]:
         """Return the domains with room for a part, those with the fewest free slots first."""
         request, pods = self._asked.request, size.pods
-        is_counted = size.is_counted(request)
         found = [
-            (room.slots.total(), natural_key(value), value)
+            (room.free, natural_key(value), value)
             for value, room in domains.items()
-            if (size.label, value) not in self._used
-            and (
-                _holds(room.slots, pods, request)
-                if is_counted
-                else room.slots.total() >= pods and self._seats_all(room, size)
-            )
+            if room.free >= pods
+            and (size.label, value) not in self._used
+            and (self._seats_all(room, size) if room.seats else _holds(room.slots, pods, request))
         ]
         return [(size.label, value) for *_, value in sorted(found)]
 
@@ -440,7 +442,7 @@ class _Question:
         for gpu_type in self._capacity.types_for(self._asked.request.eligible):
             for rooms in self._rooms(largest.size, gpu_type).values():
                 able = max(able, self._able(rooms, largest.size), key=len)
-                most = max([most, *(room.slots.total() for room in rooms.values())])
+                most = max([most, *(room.free for room in rooms.values())])
         gpus = self._asked.request.gpus_per_pod
         text = (
             f"{counted(len(alike), 'part')} of up to {counted(largest.pods, 'pod')} of {gpus} GPUs"
@@ -464,7 +466,7 @@ def _judging_steps(pods: int) -> int:
 def _holds(slots: _Slots, pods: int, request: Request) -> bool:
     """Return whether domains with these slots hold so many pods in whole groups; O(domains)."""
     if request.mode is not PlacementMode.REQUIRED:
-        return slots.total() >= pods
+        return sum(slots.values()) >= pods
     size = request.pods_per_group
     whole, rest = divmod(pods, size)
     groups = sum(free // size for free in slots.values())

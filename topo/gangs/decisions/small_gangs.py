@@ -39,7 +39,7 @@ from topo.gangs.decisions.seat_search import (
 )
 from topo.gangs.machine.instructions import Place
 from topo.model.ids import NodeName
-from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.capacity_view import CapacityView, NodeSlots
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.layout import Layout
 from topo.placement.capacity.other_fabrics import group_of
@@ -48,9 +48,11 @@ from topo.placement.job.plan import NoFit, PlannedGroup
 from topo.placement.job.request import Eligibility, PlacementMode, Request
 from topo.placement.view import view_of
 
-MOST_PODS, MOST_STAYING, MOST_NODES, MOST_STEPS = 32, 256, 2_048, 30_000
-_NODE_STEPS, _SEARCH_STEPS = 4, 50
+MOST_PODS, MOST_STAYING, MOST_NODES, MOST_STEPS = 32, 256, 2_048, 20_000
+_NODE_STEPS, _SEARCH_STEPS = 2, 50
 """What reading a node costs, and what a search does before its first step."""
+_FEW = 4
+"""The part of all nodes below which the domains of some are read, not all domains."""
 
 
 @dataclass(slots=True)
@@ -167,32 +169,49 @@ def seats_for(
     `asked` are the GPU type and the GPUs of a pod. O(nodes of the tier-1 domains of the hosts that
     each kind may use).
     """
-    found: dict[NodeName, tuple[int, int]] = {}
-    has_penalties = False
+    found: dict[NodeName, int] = {}
+    kinds_of: dict[NodeName, int] = {}
+    reader, has_penalties = _FreeSeats(capacity, usable), False
     for bit, kind in enumerate(kinds):
         wide = replace(kind, selector=(), exclude=frozenset())
         slots = capacity.slots(wide, *asked)
         has_penalties |= bool(slots.penalized)
-        for name, free in _free_seats(capacity, usable, kind, slots):
-            found[name] = free, found.get(name, (free, 0))[1] | 1 << bit
-    homes = cache(partial(_homes, capacity.layout()))
-    seats = [SeatNode(name, *each, homes(capacity.domain_of(name))) for name, each in found.items()]
+        for name, number in reader.of_kind(kind, slots):
+            found[name] = number
+            kinds_of[name] = kinds_of.get(name, 0) | 1 << bit
+    homes, at = cache(partial(_homes, capacity.layout())), capacity.domain_of
+    seats = [SeatNode(name, each, kinds_of[name], homes(at(name))) for name, each in found.items()]
     if has_penalties:
         seats = [each._replace(penalty=_penalty(capacity, (each.name,))) for each in seats]
         seats.sort(key=lambda each: each.penalty)
     return seats
 
 
-def _free_seats(
-    capacity: CapacityView, usable: Usable, kind: Eligibility, wide: Slots
-) -> Iterable[tuple[NodeName, int]]:
-    """Return the free seats of the nodes of one kind; `wide`: those of all of its pool."""
-    if not (kind.selector or kind.exclude):
-        return capacity.slots_per_node(range(len(capacity.layout().domains)), wide)[0]
-    names = usable.names(kind)
-    domains = sorted({capacity.domain_of(name) for name in names})
-    slots = capacity.slots_per_node(domains, wide)[0]
-    return ((name, free) for name, free in slots if name in names)
+class _FreeSeats:
+    """The free seats of nodes; all nodes of a pool are read once, not for each kind."""
+
+    def __init__(self, capacity: CapacityView, usable: Usable) -> None:
+        self._capacity, self._usable = capacity, usable
+        self._of_pool: dict[Eligibility, NodeSlots] = {}
+
+    def of_kind(self, kind: Eligibility, pool: Slots) -> Iterable[tuple[NodeName, int]]:
+        """Return the free seats of the nodes of one kind; `pool`: the slots of all of its pool."""
+        capacity = self._capacity
+        if not (kind.selector or kind.exclude):
+            return self._all(pool)
+        hosts, names = self._usable.hosts(kind), self._usable.names(kind)
+        if _FEW * len(hosts) < len(capacity.hosts()):
+            domains = sorted({capacity.domain_of(host.name) for host in hosts})
+            slots = capacity.slots_per_node(domains, pool)[0]
+        else:
+            slots = self._all(pool)
+        return ((name, free) for name, free in slots if name in names)
+
+    def _all(self, pool: Slots) -> NodeSlots:
+        if pool.eligibility not in self._of_pool:
+            every = range(len(self._capacity.layout().domains))
+            self._of_pool[pool.eligibility] = self._capacity.slots_per_node(every, pool)[0]
+        return self._of_pool[pool.eligibility]
 
 
 def _penalty(capacity: CapacityView, nodes: Iterable[NodeName]) -> int:
@@ -255,7 +274,7 @@ class _Best:
         self._is_searched = True
         if sum(node.seats for node in nodes) < len(self._asked.wanted):
             return  # too few seats are a proof
-        if not budget.take(_SEARCH_STEPS + len(nodes)):
+        if not budget.take(_SEARCH_STEPS + _NODE_STEPS * len(nodes)):
             self._is_complete = False
             return
         asked, number = self._asked, {kind: at for at, kind in enumerate(kinds)}
