@@ -134,6 +134,7 @@ def test_a_search_that_is_cut_off_says_so_and_what_it_has_found_is_so(most_steps
     )
     found = find_seats(asked, None, most_steps)
     assert not found.complete
+    assert found.steps <= most_steps + 22, "those of one more pod, in 20 domains"
     assert judge_seats(asked, most_steps).is_able, "what is not judged counts as able"
     if found.nodes is not None:
         assert len(found.nodes) == len(asked.seekers)

@@ -167,3 +167,32 @@ def test_of_equal_places_the_healthy_ones_are_taken() -> None:
         assert isinstance(found, Placed)
         assert {*found.nodes} == {"A2-1", "A2-2"}
         assert found.certified
+
+
+@pytest.mark.parametrize("steps", [0, 20, 80])
+def test_places_are_not_certified_where_the_search_was_cut_short(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before nodes are read, before the search and in the midst of it."""
+    monkeypatch.setattr("topo.gangs.decisions.place.Budget", partial(small_gangs.Budget, steps))
+    found = placed(*apart(1))
+    assert isinstance(found, Placed)
+    assert not found.certified
+
+
+@pytest.mark.parametrize("kinds", [(ANY, ELSEWHERE), (ANY, ANY)])
+def test_pods_are_of_the_gpu_type_of_those_that_stay_although_the_first_nodes_are_gone(
+    kinds: tuple[Eligibility, Eligibility],
+) -> None:
+    capacity = boxes("A", "B", flies=2)
+    for fly, at in ((0, 1), (0, 2), (1, 1), (1, 2)):
+        known = capacity.host(NodeName(f"B{fly}-{at}"))
+        assert known is not None
+        capacity.upsert(replace(known, gpu_type="B"))
+    for node in ("B0-1", "B0-2", "B1-1"):
+        capacity.book(node, {NodeName(node): 8})
+    for pods, fits in ((3, True), (4, False)):
+        wish = unlike(pods, by_rank=((pods - 1, kinds[0]), (1, kinds[1])))
+        found = placed(capacity, wish, ("gone", "B0-1"))
+        assert isinstance(found, Placed) == fits
+        assert not isinstance(found, Placed) or found.nodes == ("B1-2",)

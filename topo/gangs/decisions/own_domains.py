@@ -42,7 +42,7 @@ from typing import NamedTuple, Protocol
 
 from topo.gangs.decisions.matching import matched
 from topo.gangs.decisions.part_domains import StatedParts, values_of
-from topo.gangs.decisions.placed import Placed
+from topo.gangs.decisions.placed import Placed, kept_host
 from topo.gangs.decisions.seat_search import SeatNode, SeatQuestion, Seeker, judge_seats
 from topo.gangs.decisions.small_gangs import Budget, seats_for, whole_at
 from topo.gangs.decisions.usable_nodes import UsableNodes
@@ -159,7 +159,7 @@ def place_in_own_domains(
     question = _Question(capacity, asked, budget)
     if (unknown := question.unknown_label()) is not None:
         return unknown
-    kept = capacity.host(asked.kept[0][1]) if asked.kept else None
+    kept = kept_host(capacity, asked)
     stated = kept.gpu_type if kept is not None else asked.request.eligible.gpu_type
     first: NoFit | None = None
     for gpu_type in (capacity.gpu_types() or ("",)) if stated is None else (stated,):

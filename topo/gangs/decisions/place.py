@@ -25,7 +25,7 @@ from topo.gangs.decisions.by_links import Worth, less_worth
 from topo.gangs.decisions.eviction import Evictable, cheapest_evictions
 from topo.gangs.decisions.own_domains import place_in_own_domains
 from topo.gangs.decisions.part_domains import nodes_kept_apart
-from topo.gangs.decisions.placed import Placed, Seat, slack_of, sum_gpus, with_pods
+from topo.gangs.decisions.placed import Placed, Seat, kept_host, slack_of, sum_gpus, with_pods
 from topo.gangs.decisions.reservation import reservation
 from topo.gangs.decisions.resource_shortage import shortage_in_words
 from topo.gangs.decisions.small_gangs import Budget
@@ -325,7 +325,7 @@ def _place_by_engine(capacity: CapacityView, request: Request) -> Placed | NoFit
 def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
     """Place pods whose groups have remaining pods; all of one GPU type."""
     size = asked.request.pods_per_group
-    host = capacity.host(asked.kept[0][1]) if asked.kept else None
+    host = kept_host(capacity, asked)
     # One GPU type for the whole job: that of the pods that stay.
     gpu_type = host.gpu_type if host is not None else asked.request.eligible.gpu_type
     eligible = replace(asked.request.eligible, gpu_type=gpu_type)

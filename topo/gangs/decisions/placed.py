@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from topo.gangs.decisions.eviction import Evictable
 from topo.gangs.machine.gang import Member
+from topo.gangs.machine.instructions import Place
 from topo.gangs.note_codec import MAX_INSIDE_CHARS
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import Gpus
 from topo.placement.capacity.capacity_view import CapacityView
+from topo.placement.capacity.host import Host
 from topo.placement.capacity.other_fabrics import in_words, shared_group
 from topo.placement.capacity.room_limits import RoomChange
 from topo.placement.job.plan import PlannedGroup
@@ -42,6 +44,11 @@ class Placed:
         hosts = filter(None, map(capacity.host, self.nodes))
         shared = shared_group(hosts, self.request.within, capacity.kinds())
         return in_words(shared)[:MAX_INSIDE_CHARS] if shared is not None else ""
+
+
+def kept_host(capacity: CapacityView, asked: Place) -> Host | None:
+    """Return the first host of pods that stay that is known; O(pods whose nodes are gone)."""
+    return next(filter(None, (capacity.host(node) for _, node in asked.kept)), None)
 
 
 def sum_gpus(seats: Iterable[Seat], largest: int) -> dict[NodeName, int]:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Protocol
 
-from topo.gangs.decisions.placed import Placed
+from topo.gangs.decisions.placed import Placed, kept_host
 from topo.gangs.decisions.seat_search import (
     Cost,
     Homes,
@@ -132,7 +132,7 @@ def _has_other_wishes(capacity: CapacityView, request: Request) -> bool:
 
 
 def _types(capacity: CapacityView, asked: Place) -> Sequence[str]:
-    kept = next(filter(None, (capacity.host(node) for _, node in asked.kept)), None)
+    kept = kept_host(capacity, asked)
     return (kept.gpu_type,) if kept is not None else capacity.types_for(asked.request.eligible)
 
 

@@ -42,7 +42,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from topo.gangs.decisions.matching import matched
-from topo.gangs.decisions.placed import Placed, with_pods
+from topo.gangs.decisions.placed import Placed, kept_host, with_pods
 from topo.gangs.decisions.small_gangs import Budget, best_places
 from topo.gangs.decisions.usable_nodes import UsableNodes
 from topo.gangs.machine.gang import Member, PodUid
@@ -280,7 +280,7 @@ class _MixedGroups:
         """Return nodes for the pods of one group, which may use different ones."""
         capacity, request, pods = self._capacity, asked.request, asked.wanted
         group = pods[0].rank // request.pods_per_group
-        kept = capacity.host(asked.kept[0][1]) if asked.kept else None
+        kept = kept_host(capacity, asked)
         wished = kept.gpu_type if kept is not None else request.eligible.gpu_type
         stay = [node for rank, node in asked.kept if rank // request.pods_per_group == group]
         is_bounded = len(pods) <= MOST_MATCHED
