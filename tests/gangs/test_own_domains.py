@@ -13,6 +13,7 @@ from tests.gangs.leader import Leader
 from tests.gangs.test_evicting import asked
 from tests.gangs.world import Cluster
 from tests.support.capacity import capacity_of, host, take
+from topo.gangs.decisions import own_domains
 from topo.gangs.decisions.check import lost_nodes
 from topo.gangs.decisions.matching import matched
 from topo.gangs.decisions.place import answer_place
@@ -408,3 +409,35 @@ def test_domains_that_the_budget_does_not_judge_are_tried_and_their_refusal_is_n
     assert refused.never == never
     near = [tied[0], Eligibility(exclude=frozenset({*names} - {"n0-0-2"}))]
     assert isinstance(placed(capacity, job(2, by_rank=tuple((1, e) for e in near))), Placed)
+
+
+@pytest.mark.parametrize("limit", ["MOST_TRIES", "_MOST_SEATED", "MOST_STEPS"])
+def test_a_refusal_for_want_of_tries_is_not_for_ever(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pods of a pair are tied to two dragonflies, or pods beside the part have no room."""
+    capacity = racks(2)
+    names = [host.name for host in capacity.hosts()]
+    tied = [Eligibility(exclude=frozenset({*names} - {name})) for name in ("n0-0-1", "n0-1-1")]
+    wish = job(2, by_rank=tuple((1, each) for each in tied))
+    if limit == "MOST_TRIES":
+        wish = job(2, free=4)
+    never = placed(capacity, wish)
+    assert isinstance(never, Refused)
+    assert never.never
+    monkeypatch.setattr(own_domains, limit, 0)
+    unknown = placed(capacity, wish)
+    assert isinstance(unknown, Refused)
+    assert not unknown.never
+
+
+def test_groups_of_a_part_that_begins_inside_a_group_are_those_of_its_ranks() -> None:
+    """Of ranks 3, 4 and 5 the last two are a pair; the first one's neighbour has ended."""
+    capacity = racks(2)
+    names = [host.name for host in capacity.hosts()]
+    on = [Eligibility(exclude=frozenset({*names} - {name})) for name in ("n0-0-1", "n0-1-1")]
+    wish = job(3, 3, by_rank=((3, Eligibility()), (1, on[0]), (1, on[1]), (1, Eligibility())))
+    question = asked(6, 16, request=wish)
+    found = answer_place(capacity, replace(question, wanted=question.wanted[3:]), ())
+    assert isinstance(found, Placed)
+    assert found.nodes == ("n0-0-1", "n0-1-1", "n0-1-2")

@@ -36,7 +36,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import groupby, islice, takewhile
+from itertools import groupby, takewhile
 from operator import or_
 from typing import NamedTuple, Protocol
 
@@ -163,7 +163,10 @@ def place_in_own_domains(
     stated = kept.gpu_type if kept is not None else asked.request.eligible.gpu_type
     first: NoFit | None = None
     for gpu_type in (capacity.gpu_types() or ("",)) if stated is None else (stated,):
-        for chosen in islice(question.choices(gpu_type), MOST_TRIES):
+        for number, chosen in enumerate(question.choices(gpu_type)):
+            if number == MOST_TRIES:
+                budget.is_spent = True
+                break
             found = place_pods(capacity, question.narrowed(gpu_type, chosen), budget=budget)
             if isinstance(found, Placed):
                 # Other domains were not compared.
@@ -373,7 +376,9 @@ class _Question:
         able = reduce(or_, (bits for each in homes for bits, _ in each))
         if able != (1 << len(kinds)) - 1:
             return False
-        if size.pods > _MOST_SEATED or not self._budget.take(_judging_steps(size.pods)):
+        matching_steps = 50 + size.pods * size.pods // 8
+        if size.pods > _MOST_SEATED or not self._budget.take(matching_steps):
+            self._budget.is_spent = True
             return True
         question = SeatQuestion(
             seekers=[
@@ -387,8 +392,9 @@ class _Question:
             whole_at=0,
             is_required=request.mode is PlacementMode.REQUIRED,
         )
-        judged = judge_seats(question, min(MOST_STEPS, self._budget.left))
+        judged = judge_seats(question, most := min(MOST_STEPS, self._budget.left))
         self._budget.spend(judged.steps)
+        self._budget.is_spent |= judged.steps >= most
         return judged.is_able
 
     def narrowed(self, gpu_type: str, chosen: Mapping[int, _Domain]) -> Place:
@@ -456,11 +462,6 @@ class _Question:
         missing = max(0, needed - available)
         numbers = {"needed": needed, "available": available, "missing": missing}
         return NoFit(self._asked.request, FitTest.SPAN, numbers, text)
-
-
-def _judging_steps(pods: int) -> int:
-    """Return what a matching of so many pods with seats counts as, before the first step."""
-    return 50 + pods * pods // 8
 
 
 def _holds(slots: _Slots, pods: int, request: Request) -> bool:
