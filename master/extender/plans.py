@@ -69,6 +69,9 @@ GANGS_A_TICK = 64
 """Gangs that wait and are placed again in one tick; each takes about a millisecond."""
 
 
+_Rank = tuple[GangId, int]
+
+
 @dataclass(frozen=True, slots=True)
 class PodPlan:
     """The nodes that await pods of the group of a pod, and the node of its rank."""
@@ -125,12 +128,14 @@ class ExtenderPlans:
             ahead_s=server_now() - state.clock(),
         )
         self._gangs: Grouped[GangId, None] = Grouped()
+        self._ranks: Grouped[_Rank, None] = Grouped()
         self._marked: dict[GangId, None] = {}
         self._waiting: dict[GangId, None] = {}
         self._refused: dict[GangId, str] = {}
         self._set_aside: dict[GangId, NoPlan] = {}
         """Gangs whose last step raised an error; one is tried again when a pod of it changes."""
         self._holds: dict[GangId, dict[HoldId, tuple[int, ...]]] = {}
+        self._hold_of_rank: dict[_Rank, HoldId] = {}
         self._holds_version = -1
         self._woken = asyncio.Event()
         self._acts = False
@@ -139,16 +144,20 @@ class ExtenderPlans:
     # What is read
 
     def hold_of(self, pod: ClusterPod) -> HoldId | None:
-        """Return the hold that a pod counts against; O(holds) after a change, else O(its gang)."""
+        """Return the hold that a pod counts against; O(held ranks) after a change, else O(1)."""
         if not isinstance(pod, GangPod) or not asks(pod):
             return None
-        of_gang = self._held(pod.gang_id).items()
-        return next((hold for hold, ranks in of_gang if pod.rank in ranks), None)
+        self._read_holds()
+        return self._hold_of_rank.get((pod.gang_id, pod.rank))
 
     def takers(self, hold: Hold) -> Iterable[Key]:
-        """Return the pods of the gang that a hold was made for; none of a hold of others."""
-        held = held_ranks(hold)
-        return tuple(self._gangs.values(held.gang)) if held is not None else ()
+        """Return the pods of the ranks that a hold keeps nodes for; none of a hold of others.
+
+        O(ranks of the hold): a gang may have a thousand holds, and all may come at once.
+        """
+        if (held := held_ranks(hold)) is None:
+            return ()
+        return tuple(chain(*(self._ranks.values((held.gang, rank)) for rank in held.ranks)))
 
     def is_free(self, pod: ClusterPod) -> bool:
         """Return whether the pod may go where its scheduler likes: it asks for no groups, or the
@@ -186,19 +195,27 @@ class ExtenderPlans:
         return frozenset(name for name in found if host(name) is not None)
 
     def _held(self, gang_id: GangId) -> Mapping[HoldId, tuple[int, ...]]:
-        if self._holds_version != self._state.bookings.version:
-            self._holds = {}
-            for hold in self._state.holds():
-                if (found := held_ranks(hold)) is not None:
-                    self._holds.setdefault(found.gang, {})[hold.id] = found.ranks
-            self._holds_version = self._state.bookings.version
+        self._read_holds()
         return self._holds.get(gang_id, {})
+
+    def _read_holds(self) -> None:
+        """Read what is held again if it changed; of two holds of a rank the first one counts."""
+        if self._holds_version == self._state.bookings.version:
+            return
+        self._holds, self._hold_of_rank = {}, {}
+        for hold in self._state.holds():
+            if (found := held_ranks(hold)) is not None:
+                self._holds.setdefault(found.gang, {})[hold.id] = found.ranks
+                for rank in found.ranks:
+                    self._hold_of_rank.setdefault((found.gang, rank), hold.id)
+        self._holds_version = self._state.bookings.version
 
     # What the reflector tells: it only marks.
 
     def _told(self, told: StoreEvent[ClusterPod]) -> None:
         if isinstance(told, Listed):
             self._gangs.clear()
+            self._ranks.clear()
             for key, pod in told.objects.items():
                 self.note(key, pod)
             self._mark_all()
@@ -217,15 +234,16 @@ class ExtenderPlans:
 
     def note(self, key: Key, pod: ClusterPod | None) -> None:
         """Mark the gang of a pod that came, changed or went (None)."""
-        now = pod.gang_id if isinstance(pod, GangPod) and asks(pod) else None
         before = self._gangs.group_of(key)
         if before is not None:
             self._mark(before)
-            if before != now:
-                self._gangs.drop(key)
-        if now is not None:
-            self._gangs.put(key, now, None)
-            self._mark(now)
+        if isinstance(pod, GangPod) and asks(pod):
+            self._gangs.put(key, pod.gang_id, None)
+            self._ranks.put(key, (pod.gang_id, pod.rank), None)
+            self._mark(pod.gang_id)
+        else:
+            self._gangs.drop(key)
+            self._ranks.drop(key)
 
     # What is booked, by the master that acts
 

@@ -136,6 +136,28 @@ async def test_a_bound_pod_has_its_share_of_a_hold_that_a_master_hears_of_later(
         assert split_groups(scheduler, "train", 2, 2) == []
 
 
+async def test_a_hold_that_comes_or_ends_is_asked_about_only_for_the_pods_of_its_ranks(
+    server: FakeServer, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    """A gang may have a thousand holds, and a follower takes them all in one step."""
+    async with asked(server, tmp_path) as asking:
+        await scheduler.job_comes("train", 8, 4, 16)
+        await asyncio.sleep(5)
+        port = asking.master.service.extender
+        assert port is not None
+        holds = asking.master.service.placements.state.holds()
+        taken = {hold.id: {name for _, name in port.plans.takers(hold)} for hold in holds}
+        groups = [{f"train-{group * 4 + at}" for at in range(4)} for group in range(2)]
+        assert sorted(taken.values(), key=sorted) == groups
+        await scheduler.pod_goes("train-0")
+        await asyncio.sleep(0.5)
+        left = [name for hold in holds for _, name in port.plans.takers(hold)]
+        assert sorted(left) == [f"train-{rank}" for rank in range(1, 8)]
+        known = port.plans._pods.objects
+        for hold in holds:
+            assert {port.plans.hold_of(known[key]) for key in port.plans.takers(hold)} == {hold.id}
+
+
 async def test_a_pod_of_somebody_else_gets_no_gpu_that_is_held_for_a_group(
     server: FakeServer, scheduler: Scheduler, tmp_path: Path
 ) -> None:
