@@ -223,8 +223,8 @@ class Nomination:
         return out
 
     def _opening_pods(self, gang_id: GangId) -> frozenset[PodUid]:
-        record = self.machine.find(gang_id)
-        return record.opening_pods() if record is not None else frozenset()
+        known = self.machine.find(gang_id)
+        return known.opening_pods() if known is not None else frozenset()
 
     def _note_errors(self) -> None:
         """Note the gangs with an error, and those that have none any more.

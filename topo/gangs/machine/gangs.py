@@ -66,7 +66,6 @@ from topo.gangs.machine.pod_notes import with_plan
 from topo.gangs.machine.record import (
     Purpose,
     Record,
-    Writes,
     holds_of,
     restore_record,
     update_record,
@@ -78,6 +77,7 @@ from topo.gangs.machine.registry.gangs_state import GangsState
 from topo.gangs.machine.registry.planned_nodes import PlannedNodes
 from topo.gangs.machine.registry.questions import Questions
 from topo.gangs.machine.registry.unplanned_gangs import UnplannedGangs
+from topo.gangs.machine.registry.unreadable import SetAside
 from topo.gangs.machine.settings import BY_DEFAULT, GangSettings
 from topo.gangs.machine.status import is_undecided, state_of, status_of, with_report
 from topo.gangs.machine.unbound_pods import follow_unbound_pods
@@ -117,9 +117,9 @@ class Gangs:
         """Return the latest time for the next call of `advance`, events or not; None for never."""
         return self._reminders.next_s
 
-    def find(self, gang_id: GangId) -> Record | None:
-        """Return what is known of a gang; None for one that is gone or set aside; O(1)."""
-        return self._records.get(gang_id)
+    def find(self, gang_id: GangId) -> Record | SetAside | None:
+        """Return what is known of a gang; None for one that is gone; O(1)."""
+        return self._records.get(gang_id) or self._unplanned.find(gang_id)
 
     def status(self, gang_id: GangId) -> GangStatus | None:
         """Return the status of a gang, None for one that is not known; O(gangs)."""
@@ -230,8 +230,7 @@ class Gangs:
         return update_record(replace(record, given=given), gang)
 
     def _unreadable(self, event: GangUnreadable, now_s: float) -> Iterable[Instruction]:
-        # Whether a write that failed was made is not known: the next observation shows it.
-        self._put_aside(event.gang, event.error, now_s, given={})
+        self._put_aside(event.gang, event.error, now_s)
         return ()
 
     def _vanished(self, event: Vanished, _now_s: float) -> Iterable[Instruction]:
@@ -355,15 +354,13 @@ class Gangs:
         self._remind(record, now_s)
         return [*asked, *writes, *([check] if check is not None else []), *reports]
 
-    def _put_aside(
-        self, gang: Gang, error: ObjectError, now_s: float, given: Writes | None = None
-    ) -> None:
+    def _put_aside(self, gang: Gang, error: ObjectError, now_s: float) -> None:
         """Set a gang aside for an error: nothing is planned for it before it is another one."""
         record = self._records.get(gang.id)
         if record is not None:
             self._forget(record)
-        known = record.given if record is not None else {}
-        self._unplanned.put_aside(gang, error, now_s, known if given is None else given)
+        given = record.given if record is not None else None
+        self._unplanned.put_aside(gang, error, now_s, given)
         self._touched[gang.id] = None
 
     def _asking(self, record: Record, need: Need, now_s: float) -> tuple[Record, Instructions]:

@@ -8,7 +8,13 @@ from enum import StrEnum
 from topo.gangs.machine.claims import is_borne_out, is_held, note_doubt, surplus_pods
 from topo.gangs.machine.events import Checked, Vanished
 from topo.gangs.machine.gang import Binding, Gang, Member, Note, PodUid, Selection
-from topo.gangs.machine.instructions import Instruction, Place
+from topo.gangs.machine.instructions import (
+    Instruction,
+    Open,
+    OpenInDomain,
+    OpenUnplanned,
+    Place,
+)
 from topo.model.conditions.gang_states import GangState
 from topo.model.ids import NodeName
 from topo.model.words import listed
@@ -144,8 +150,11 @@ class Record:
         return [(m, plan[m.uid]) for m in self.gang.members if m.waits and m.uid in plan]
 
     def opening_pods(self) -> frozenset[PodUid]:
-        """Return the gated pods that have places, and so get their gates opened; O(members)."""
-        return frozenset(m.uid for m, _ in self.waiting_pods() if m.gated and not m.is_expected)
+        """Return the gated pods that have places, and so get their gates opened, and those that
+        get them opened whatever becomes of their places: the write is on its way. O(members).
+        """
+        planned = {m.uid for m, _ in self.waiting_pods() if m.gated and not m.is_expected}
+        return opened_soon(self.given) | planned
 
     def is_seated(self, member: Member, note: Note) -> bool:
         """Whether the nomination and the note of the pod were observed as planned.
@@ -234,6 +243,14 @@ class Record:
             elif node is not None and not member.finished and member.selection:
                 values.setdefault(node, member.selection)
         return values
+
+
+def opened_soon(given: Writes) -> frozenset[PodUid]:
+    """Return the pods whose gates are opened by pending writes; O(pending writes)."""
+    writes = (each.instruction for each in given.values())
+    return frozenset(
+        each.pod.uid for each in writes if isinstance(each, Open | OpenInDomain | OpenUnplanned)
+    )
 
 
 def holds_of(waiting: Iterable[tuple[Member, Note]]) -> set[HoldId]:

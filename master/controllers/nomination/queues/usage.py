@@ -3,7 +3,8 @@
 A pod changes only the sums of its PodGroup, and the sums of queues are made of those once after a
 change: many gangs ask one after the other. A pod counts as soon as the controller decides to open
 its gate: it still looks gated when the next gang asks for the same GPUs. It counts so while it is
-gated and has its place: a place that is given up gives the quota back.
+gated and has its place, or its gate is opened by a write on its way: a place that is given up gives
+the quota back.
 """
 
 from collections import Counter

@@ -10,9 +10,10 @@ from master.kube.errors import KubeError
 from master.kube.objects import NODES, collection_path
 from master.kube.schedulers.volcano import POD_GROUPS
 from tests.controllers.nomination.gang_world import GangWorld, gang_world, is_open, nominated
-from tests.controllers.nomination.masters import FLIES
+from tests.controllers.nomination.masters import FLIES, kind_of
 from tests.controllers.nomination.objects import GPU
 from tests.support.kubernetes import node_status
+from topo.gangs.machine import gangs
 from topo.gangs.stamp import Stamp
 
 pytestmark = pytest.mark.virtual_time
@@ -38,6 +39,58 @@ def left(world: GangWorld, limit: int) -> str:
     asked = AskedGpus(gang="another", queue="q1", resource=GPU, gpus=limit)
     missing = world.nomination.changes.queues.missing(asked)
     return missing.text if missing is not None else ""
+
+
+def slow_gates(world: GangWorld, slow_s: float) -> asyncio.Event:
+    """Each gate takes so long to open; return what is set once the first one is asked for."""
+    api: Any = world.api
+    real, sent = api.call, asyncio.Event()
+
+    async def call(asked: Any) -> Any:
+        if asked.method != "GET" and "/pods/pod-" in asked.path and kind_of(asked) == "open":
+            sent.set()
+            await asyncio.sleep(slow_s)
+        return await real(asked)
+
+    api.call = call
+    return sent
+
+
+async def two_of_a_queue_for_one(world: GangWorld) -> tuple[list[Any], list[Any]]:
+    """Two jobs of 16 GPUs each, in a queue of 16."""
+    take_half_of(world, *FLIES[2:])
+    world.add_queue("q1", capability={GPU: "16"})
+    world.add_group("group", "q1")
+    world.add_group("second", "q1")
+    late = "2026-01-02T03:05:05Z"
+    return [world.add_pod(index, group="group") for index in range(2)], [
+        world.add_pod(index, job="job-2", group="second", created=late) for index in range(2)
+    ]
+
+
+@pytest.mark.parametrize("why", ["its node is lost", "an error sets its gang aside"])
+async def test_quota_stays_reserved_for_gates_whose_opening_is_on_its_way(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its plan is dropped by then; what is sent is opened all the same."""
+    async with gang_world() as world:
+        pods, others = await two_of_a_queue_for_one(world)
+        await asyncio.wait_for(slow_gates(world, 0.3).wait(), 10)
+        node = nominated(pods[0])
+        if why == "an error sets its gang aside":
+            machine: Any = gangs
+            real, (gang_id, *_) = machine.placement_need, world.nomination.machine._records
+
+            def need(record: Any) -> Any:
+                if record.gang.id == gang_id:
+                    raise ValueError("of this gang")
+                return real(record)
+
+            monkeypatch.setattr(gangs, "placement_need", need)
+        world.api.edit(NODES, node, ("spec",), {"unschedulable": True})
+        await asyncio.sleep(20)
+        assert any(map(is_open, pods))
+        assert not any(map(is_open, others))
 
 
 async def test_pods_that_do_not_start_with_the_others_take_no_quota():

@@ -56,6 +56,10 @@ class UnplannedGangs:
         """The gangs that an error set aside."""
         return tuple(self._set_aside.values())
 
+    def find(self, gang_id: GangId) -> SetAside | None:
+        """Return a gang that is set aside; None for any other; O(1)."""
+        return self._set_aside.get(gang_id)
+
     def status(self, gang_id: GangId) -> GangStatus | None:
         """Return the status of a gang that is set aside; None for any other."""
         aside = self._set_aside.get(gang_id)
@@ -78,10 +82,14 @@ class UnplannedGangs:
         gone = self._gone.get(event.id)
         self._gone[event.id] = DeletedGang(event, gone.given if gone is not None else {})
 
-    def put_aside(self, gang: Gang, error: ObjectError, now_s: float, given: Writes) -> None:
-        """Set a gang aside for an error; `given` are its pending writes."""
+    def put_aside(self, gang: Gang, error: ObjectError, now_s: float, given: Writes | None) -> None:
+        """Set a gang aside for an error; `given` are its pending writes, None for those that it has
+        here. That one of them failed is not known: as it is, it is late after a while.
+        """
         self._gone.pop(gang.id, None)
         before, failures = self._set_aside.get(gang.id), self._failures.get(gang.id)
+        if given is None:
+            given = before.given if before is not None else {}
         failures = failures.next(now_s, self._settings) if failures else Failures.first(gang, now_s)
         self._failures[gang.id] = failures
         is_reported = before is not None and before.is_reported and before.error == error

@@ -15,9 +15,9 @@ Cost: O(members).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from topo.gangs.machine.gang import Gang
+from topo.gangs.machine.gang import Gang, PodUid
 from topo.gangs.machine.instructions import Instruction, OpenUnplanned, Release
-from topo.gangs.machine.record import Key, Writes
+from topo.gangs.machine.record import Key, Writes, opened_soon
 from topo.gangs.machine.settings import GangSettings
 from topo.gangs.status import GangStatus
 from topo.model.conditions.gang_states import GangState
@@ -77,6 +77,10 @@ class SetAside:
     failures: Failures
     given: Writes = field(default_factory=dict)
     is_reported: bool = False
+
+    def opening_pods(self) -> frozenset[PodUid]:
+        """Return the pods whose gates are opened by writes on their way; O(pending writes)."""
+        return opened_soon(self.given)
 
     @property
     def status(self) -> GangStatus:
