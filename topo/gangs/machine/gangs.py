@@ -70,6 +70,7 @@ from topo.gangs.machine.record import (
     restore_record,
     update_record,
     with_check,
+    without_block,
     without_places,
 )
 from topo.gangs.machine.registry.deadlines import Deadlines, due_times
@@ -308,7 +309,7 @@ class Gangs:
         if event.requeue_all:
             self._queue.requeue_all()
             for gang_id in self._stranded:
-                self._put(replace(self._records[gang_id], no_room=None, blocked=""))
+                self._put(without_block(replace(self._records[gang_id], no_room=None)))
             self._stranded.clear()
         return ()
 

@@ -282,7 +282,7 @@ def update_record(record: Record, gang: Gang) -> Record:
     if gang.ungated and not any(member.opened and member.selection for member in by_rank):
         found = replace(found, plan={uid: n for uid, n in plan.items() if not live[uid].gated})
     if found.gang.awaits != record.gang.awaits or found.gang.request != record.gang.request:
-        found = replace(found, blocked="")
+        found = without_block(found)
     return _align_selections(found)
 
 
@@ -355,6 +355,11 @@ def without_places(record: Record, uids: Container[PodUid]) -> Record:
     """Return the record without the places of these pods, which nothing books any more."""
     kept = {uid: note for uid, note in record.plan.items() if uid not in uids}
     return replace(record, plan=kept, checked=False)
+
+
+def without_block(record: Record) -> Record:
+    """Return the record of a gang that its queue may let in by now: the next check asks it."""
+    return replace(record, blocked="", checked=False, check=None) if record.blocked else record
 
 
 def with_check(record: Record, found: Checked) -> Record:

@@ -7,12 +7,13 @@ import pytest
 
 from master.controllers.nomination.queues.quota import AskedGpus
 from master.kube.errors import KubeError
-from master.kube.objects import NODES, collection_path
+from master.kube.objects import NODES, PODS, collection_path
 from master.kube.schedulers.volcano import POD_GROUPS
 from tests.controllers.nomination.gang_world import GangWorld, gang_world, is_open, nominated
 from tests.controllers.nomination.masters import FLIES, kind_of
 from tests.controllers.nomination.objects import GPU
 from tests.support.kubernetes import node_status
+from topo.gangs.annotation_keys import POD_GROUP
 from topo.gangs.machine import gangs
 from topo.gangs.stamp import Stamp
 
@@ -188,3 +189,61 @@ async def test_a_gang_that_its_queue_lets_in_no_more_gives_its_quota_back() -> N
         await asyncio.sleep(10)
         assert left(world, 16) == ""
         assert not any(map(is_open, pods))
+
+
+async def started_and_blocked(world: GangWorld) -> list[Any]:
+    """Of four pods two run; the others have places, and then their queue of 32 is too full."""
+    take_half_of(world, *FLIES[1:])
+    world.add_queue("q1", capability={GPU: "32"})
+    for group in ("group", "other", "second"):
+        world.add_group(group, "q1")
+    stamp = Stamp(pods=4, rank_offset=0, pods_per_group=2)
+    pods = [world.add_pod(index, stamp=stamp, group="group") for index in range(4)]
+    await asyncio.sleep(10)
+    for pod in pods[:2]:
+        world.bind(pod)
+    await asyncio.sleep(5)
+
+    def fill(_at: str, name: str, _document: Any) -> None:
+        if name == "pod-2" and nominated(pods[2]):
+            world.api.watches.remove(fill)
+            thief(world, max(FLIES[3]))
+
+    world.api.watches.append(fill)
+    world.api.remove(PODS, f"taker-{min(FLIES[1])}", "others")
+    await asyncio.sleep(5)
+    assert [is_open(pod) for pod in pods] == [True, True, False, False]
+    return pods
+
+
+def thief(world: GangWorld, node: str) -> None:
+    """A pod without gates, of the same queue, runs on a node."""
+    limits = {"name": "main", "resources": {"limits": {GPU: "8"}}}
+    world.api.add(
+        PODS,
+        f"thief-{node}",
+        metadata={"namespace": "jobs", "annotations": {POD_GROUP: "other"}},
+        spec={"nodeName": node, "containers": [limits], "schedulerName": "volcano"},
+        status={"phase": "Running"},
+    )
+
+
+async def test_pods_that_a_check_kept_out_of_their_queue_stay_out_while_it_has_less_room() -> None:
+    async with gang_world() as world:
+        pods = await started_and_blocked(world)
+        thief(world, max(FLIES[2]))
+        await asyncio.sleep(10)
+        assert [is_open(pod) for pod in pods] == [True, True, False, False]
+
+
+async def test_pods_that_a_check_kept_out_start_once_their_queue_has_room_which_is_reserved() -> (
+    None
+):
+    async with gang_world() as world:
+        pods = await started_and_blocked(world)
+        sent = slow_gates(world, 0.3)
+        world.api.remove(PODS, f"thief-{max(FLIES[3])}", "jobs")
+        await asyncio.wait_for(sent.wait(), 10)
+        assert left(world, 32) == "queue q1 has 0 of 32 GPUs left where 32 are needed"
+        await asyncio.sleep(10)
+        assert all(map(is_open, pods))
