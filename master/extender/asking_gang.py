@@ -1,9 +1,9 @@
-"""Which pods ask through their scheduler where their group goes, and how many their gang has."""
+"""Which pods ask through their scheduler where their group goes, and which more are awaited."""
 
 from collections.abc import Sequence
 
 from master.kube.gang_pod import GangPod
-from topo.gangs.extender.needs import UNSTATED_S
+from topo.gangs.extender.needs import UNSTATED_S, AbsentRanks, absent_at
 from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
@@ -33,13 +33,21 @@ def has_ranks(live: Sequence[GangPod]) -> bool:
     return len({pod.rank for pod in live}) == len(live)
 
 
-def gang_pods(live: Sequence[GangPod], age_s: float) -> int | None:
-    """Return how many pods a gang has; None where that is not known. O(pods).
-
-    It is what its pods state, if so many can be placed at once; where they state nothing, what was
-    seen of it, once its newest pod is `age_s` old and none followed.
+def stated_pods(live: Sequence[GangPod]) -> int | None:
+    """Return how many pods a gang has; None where its pods do not state it, or state more than can
+    be placed at once. O(1).
     """
     stamp = live[0].stamp if live else None
-    if isinstance(stamp, Stamp):
-        return stamp.pods if stamp.pods <= MAX_PODS_AHEAD else None
-    return max(pod.rank for pod in live) + 1 if live and age_s >= UNSTATED_S else None
+    if not isinstance(stamp, Stamp) or stamp.pods > MAX_PODS_AHEAD:
+        return None
+    return stamp.pods
+
+
+def absent_of(live: Sequence[GangPod], age_s: float) -> AbsentRanks:
+    """Return for which ranks without a pod a gang keeps nodes, `age_s` after its newest pod.
+
+    For none where nobody states how many pods come and no further one came for a while: such ranks
+    may have finished, and no pod may ever have them. O(1).
+    """
+    is_stated = bool(live) and isinstance(live[0].stamp, Stamp)
+    return absent_at(age_s) if is_stated or age_s < UNSTATED_S else AbsentRanks.NONE

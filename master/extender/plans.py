@@ -19,7 +19,7 @@ from typing import NamedTuple, cast
 from master.booking.ahead import AheadBudget
 from master.booking.state import BookingState
 from master.extender.ahead import GroupsAhead
-from master.extender.asking_gang import asks, gang_pods, has_ranks
+from master.extender.asking_gang import absent_of, asks, has_ranks, stated_pods
 from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key, NodeObject
@@ -35,7 +35,6 @@ from topo.gangs.extender.needs import (
     AskingPod,
     HeldRanks,
     Needs,
-    absent_at,
     grouped_pods,
     held_ranks,
     is_short,
@@ -321,7 +320,7 @@ class ExtenderPlans:
         """
         pods = [AskingPod(rank=pod.rank, node=pod.node) for pod in live]
         age_s = self._age_s(live)
-        size, total = request.pods_per_group, gang_pods(live, age_s)
+        size, total = request.pods_per_group, stated_pods(live)
         unusable, there = tuple(self._unusable(live, holds)), {pod.rank for pod in pods}
 
         def grant(asking: Iterable[AskingPod], absent: AbsentRanks) -> _Granted:
@@ -333,7 +332,7 @@ class ExtenderPlans:
                 needs, lacks, self._ahead.excess(live, request, lacks) if needs.ranks else ""
             )
 
-        most = absent_at(age_s)
+        most = absent_of(live, age_s)
         found = grant(pods, most)
         if found.why and most is AbsentRanks.OF_JOB:
             if age_s < GATHER_S:
@@ -387,9 +386,10 @@ class ExtenderPlans:
         size = request.pods_per_group
         if size > MAX_GROUP_PODS:
             return f"a group has {size} pods, and at most {MAX_GROUP_PODS} are kept together here"
-        # While nobody knows the size of a gang the groups that were seen are taken to be whole.
-        known = gang_pods(live, self._age_s(live)) or (last // size + 1) * size
-        request = replace(request, pods=max(known, last + 1))
+        if absent_of(live, self._age_s(live)) is not AbsentRanks.NONE:
+            # While nobody knows the size of a gang the groups that were seen are taken to be whole.
+            known = stated_pods(live) or (last // size + 1) * size
+            request = replace(request, pods=max(known, last + 1))
         wants = {pod.rank: pod.wants for pod in live if pod.wants is not None}
         own_label = self._keys.node_label_prefix + first.gang_id
         return with_eligibility(request, wants, self._nodes.objects.values, own_label)

@@ -439,10 +439,10 @@ async def test_a_pod_that_waits_keeps_its_place_when_those_that_never_come_give_
         assert split_groups(scheduler, "train", 4, 8) == []
 
 
-async def test_places_of_a_job_that_states_no_size_are_of_the_ranks_below_the_highest_seen(
+async def test_a_job_that_states_no_size_keeps_places_for_the_ranks_of_its_pods_alone(
     server: FakeServer, scheduler: Scheduler, tmp_path: Path
 ) -> None:
-    """Of a whole group at first; then also of ranks whose pods are still to come."""
+    """For whole groups at first; then no longer for ranks below the highest that have no pod."""
     async with asked(server, tmp_path) as asking:
         for rank in (0, 1, 5):
             await scheduler.pod_comes(f"train-{rank}", 2, job="train", rank=rank, group=16)
@@ -450,7 +450,31 @@ async def test_places_of_a_job_that_states_no_size_are_of_the_ranks_below_the_hi
         for wait_s in (UNSTATED_S - 3, 6):
             await asyncio.sleep(wait_s)
             kept.append(sum(state.capacity.used(NodeName(node)) for node in NODES))
-        assert kept == [16, 12]
+        assert kept == [16, 6]
+
+
+@pytest.mark.parametrize("first", [2, 8, 999_998])
+async def test_a_later_wave_of_an_indexed_job_needs_room_for_its_own_pods_alone(
+    server: FakeServer, scheduler: Scheduler, tmp_path: Path, first: int
+) -> None:
+    """Ranks below have finished, and their number, which a tenant states, costs nothing."""
+    names = [f"train-{first}", f"train-{first + 1}"]
+    async with asked(server, tmp_path, "--ahead-share=1") as asking:
+        for node in NODES:
+            await scheduler.pod_comes(f"on-{node}", 8)
+            scheduler.pods[f"on-{node}"]["spec"]["nodeName"] = node
+            await scheduler._put(f"on-{node}")
+        await asyncio.sleep(1)
+        for at, name in enumerate(names):
+            await scheduler.pod_comes(name, 8, job="train", rank=first + at, group=16)
+        await asyncio.sleep(UNSTATED_S + 3)
+        for node in NODES[:2]:
+            await scheduler.pod_goes(f"on-{node}")
+        await asyncio.sleep(2)
+        state = asking.master.service.placements.state
+        assert [dict(hold.places) for hold in state.holds()] == [dict.fromkeys(NODES[:2], 1)]
+        await bind_all(asking, scheduler, tries=3)
+        assert {scheduler.node_of(name) for name in names} == {*NODES[:2]}
 
 
 @pytest.mark.parametrize("seed", range(2))

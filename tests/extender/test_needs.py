@@ -3,7 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topo.gangs.extender.needs import AskingPod, HeldRanks, Needs, held_ranks, needs_of
+from topo.gangs.extender.needs import (
+    AbsentRanks,
+    AskingPod,
+    HeldRanks,
+    Needs,
+    held_ranks,
+    needs_of,
+)
 from topo.gangs.machine.gang import GangId
 from topo.model.ids import NodeName
 from topo.model.limits import MAX_KEY_CHARS
@@ -66,12 +73,12 @@ def cases(draw: st.DrawFn) -> Case:
     return pods, holds, size, draw(st.sampled_from([None, total]))
 
 
-@given(case=cases())
+@given(case=cases(), absent=st.sampled_from(AbsentRanks))
 def test_after_what_is_needed_every_waiting_pod_has_a_node_and_none_has_two(
-    case: Case,
+    case: Case, absent: AbsentRanks
 ) -> None:
     pods, holds, size, total = case
-    needs = needs_of(pods, holds, (), group_pods=size, pods_total=total)
+    needs = needs_of(pods, holds, (), group_pods=size, pods_total=total, absent=absent)
     left = {h: r for h, r in holds.items() if h not in (*needs.replaced, *needs.ended)}
     kept = [rank for ranks in left.values() for rank in ranks]
     assert len({*kept, *needs.ranks}) == len(kept) + len(needs.ranks)
@@ -85,12 +92,16 @@ def test_after_what_is_needed_every_waiting_pod_has_a_node_and_none_has_two(
     # Of a hold with pods that come, no rank is of a pod that never does.
     for ranks in left.values():
         assert total is None or max(ranks) < total or waiting.isdisjoint(ranks)
+        is_of_pods = waiting.isdisjoint(ranks) or {*ranks} <= waiting | bound
+        assert absent is not AbsentRanks.NONE or is_of_pods
+    if absent is AbsentRanks.NONE:
+        assert waiting.issuperset(needs.ranks)
     # What is done leaves nothing to do: the holds that follow need no other ones.
     after = dict(left)
     for rank in needs.ranks:
         key = HoldId(f"new-{rank // size}")
         after[key] = (*after.get(key, ()), rank)
-    again = needs_of(pods, after, (), group_pods=size, pods_total=total)
+    again = needs_of(pods, after, (), group_pods=size, pods_total=total, absent=absent)
     assert again.ranks == ()
     assert again.replaced == ()
 
@@ -127,3 +138,10 @@ def test_a_pod_beyond_the_stated_size_keeps_the_hold_that_it_has() -> None:
     holds = {HoldId("a"): (5,)}
     needs = needs_of([AskingPod(rank=5)], holds, (), group_pods=4, pods_total=2)
     assert needs == Needs(ranks=(0, 1))
+
+
+def test_a_hold_for_ranks_without_a_pod_is_replaced_once_no_more_are_awaited() -> None:
+    holds = {HoldId("a"): (999_998, 999_999), HoldId("b"): (2, 3)}
+    pods = [AskingPod(rank=999_999), AskingPod(rank=2, node=NodeName("n"))]
+    needs = needs_of(pods, holds, (), group_pods=2, pods_total=None, absent=AbsentRanks.NONE)
+    assert needs == Needs(ranks=(999_999,), replaced=(HoldId("a"),), ended=(HoldId("b"),))

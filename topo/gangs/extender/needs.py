@@ -37,8 +37,8 @@ controller makes its pods 500 at a time, and a quota or a webhook may hold the l
 
 
 UNSTATED_S = 5.0
-"""So long after its newest pod a job whose size nobody states has as many pods as were seen: its
-controller makes them within a second or two, and one that comes later goes beside the others."""
+"""So long after its newest pod nothing is kept for other ranks of a job whose size nobody states:
+its controller makes pods within a second or two, and a later one goes beside the others."""
 
 
 class AbsentRanks(IntEnum):
@@ -164,6 +164,12 @@ def grouped_pods(
     return found
 
 
+def _ranks_of(groups: Iterable[int], group_pods: int, pods_total: int | None) -> set[int]:
+    """Return the ranks of groups, none beyond the size of the gang if that is known; O(ranks)."""
+    ranks = (range(group * group_pods, (group + 1) * group_pods) for group in groups)
+    return {rank for each in ranks for rank in each if pods_total is None or rank < pods_total}
+
+
 def needs_of(
     pods: Iterable[AskingPod],
     holds: Mapping[HoldId, tuple[int, ...]],
@@ -186,23 +192,21 @@ def needs_of(
     waiting -= bound
     if not waiting | bound:
         return Needs(ended=tuple(holds))
-    groups = {rank // group_pods for rank in waiting}
-    if pods_total is not None and waiting and not bound and absent is AbsentRanks.OF_JOB:
-        groups |= set(range(-(-pods_total // group_pods)))
-    last = pods_total if pods_total is not None else (max(groups, default=0) + 1) * group_pods
-    wanted = {
-        rank
-        for group in groups
-        for rank in range(group * group_pods, min(last, (group + 1) * group_pods))
-        if rank not in bound and absent is not AbsentRanks.NONE
-    } | waiting
+    expected: set[int] = set()
+    if waiting and absent is not AbsentRanks.NONE:
+        groups = {rank // group_pods for rank in waiting}
+        if pods_total is not None and not bound and absent is AbsentRanks.OF_JOB:
+            groups |= set(range(-(-pods_total // group_pods)))
+        expected = _ranks_of(groups, group_pods, pods_total)
+    wanted = (expected - bound) | waiting
     lost, there = set(unusable), waiting | bound
-    # Of a gang that has fewer pods than were expected.
+    # Of ranks whose pods never come, or have ended.
     never = {
         rank
         for ranks in holds.values()
         for rank in ranks
-        if pods_total is not None and rank >= pods_total and rank not in there
+        if rank not in there
+        and (absent is AbsentRanks.NONE or (pods_total is not None and rank >= pods_total))
     }
     kept = {rank for hold, ranks in holds.items() if hold not in lost for rank in ranks}
     open_groups = {rank // group_pods for rank in wanted - kept}
