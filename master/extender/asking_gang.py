@@ -1,6 +1,7 @@
 """Which pods ask through their scheduler where their group goes, and which more are awaited."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from master.kube.gang_pod import GangPod
 from topo.gangs.extender.needs import UNSTATED_S, AbsentRanks, absent_at
@@ -8,6 +9,9 @@ from topo.gangs.stamp import Stamp
 from topo.gangs.terms import GroupTerms
 from topo.model.errors import Refusal
 from topo.model.limits import MAX_PODS_AHEAD
+
+FEW_GROUPS = 8
+"""Groups of a job that are placed without room for a whole group each."""
 
 
 def asks(pod: GangPod) -> bool:
@@ -43,11 +47,25 @@ def stated_pods(live: Sequence[GangPod]) -> int | None:
     return stamp.pods
 
 
-def absent_of(live: Sequence[GangPod], age_s: float) -> AbsentRanks:
-    """Return for which ranks without a pod a gang keeps nodes, `age_s` after its newest pod.
+def is_all_there(live: Sequence[GangPod], age_s: float) -> bool:
+    """Return whether no pod is awaited of a gang that does not state its size, `age_s` after its
+    newest pod. O(1).
 
-    For none where nobody states how many pods come and no further one came for a while: such ranks
-    may have finished, and no pod may ever have them. O(1).
+    A rank without a pod may have finished, and no pod may ever have it.
     """
-    is_stated = bool(live) and isinstance(live[0].stamp, Stamp)
-    return absent_at(age_s) if is_stated or age_s < UNSTATED_S else AbsentRanks.NONE
+    return bool(live) and not isinstance(live[0].stamp, Stamp) and age_s >= UNSTATED_S
+
+
+def absent_of(live: Sequence[GangPod], age_s: float) -> AbsentRanks:
+    """Return for which ranks without a pod a gang keeps nodes, `age_s` after its newest pod."""
+    return AbsentRanks.NONE if is_all_there(live, age_s) else absent_at(age_s)
+
+
+def group_sizes(ranks: Iterable[int], group_pods: int) -> tuple[tuple[int, int], ...]:
+    """Return the pods of groups that are not whole, as (group, pods); O(ranks).
+
+    Empty where they are more than `FEW_GROUPS`, each of which is a search of its own.
+    """
+    found = Counter(rank // group_pods for rank in ranks)
+    small = tuple((group, pods) for group, pods in found.items() if pods < group_pods)
+    return small if len(small) <= FEW_GROUPS else ()

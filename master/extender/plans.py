@@ -19,7 +19,14 @@ from typing import NamedTuple, cast
 from master.booking.ahead import AheadBudget
 from master.booking.state import BookingState
 from master.extender.ahead import GroupsAhead
-from master.extender.asking_gang import absent_of, asks, has_ranks, stated_pods
+from master.extender.asking_gang import (
+    absent_of,
+    asks,
+    group_sizes,
+    has_ranks,
+    is_all_there,
+    stated_pods,
+)
 from master.kube.eligibility import with_eligibility
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key, NodeObject
@@ -386,7 +393,7 @@ class ExtenderPlans:
         size = request.pods_per_group
         if size > MAX_GROUP_PODS:
             return f"a group has {size} pods, and at most {MAX_GROUP_PODS} are kept together here"
-        if absent_of(live, self._age_s(live)) is not AbsentRanks.NONE:
+        if not is_all_there(live, self._age_s(live)):
             # While nobody knows the size of a gang the groups that were seen are taken to be whole.
             known = stated_pods(live) or (last // size + 1) * size
             request = replace(request, pods=max(known, last + 1))
@@ -426,6 +433,7 @@ class ExtenderPlans:
         stay = sorted((rank, node) for rank, node in kept.items() if rank not in needs.ranks)
         held = ((f"{gang_id} {rank}", node) for rank, node in stay if rank not in bound)
         room = PodRoom(self._state.room, takes, request.gpus_per_pod).beside(held)
+        is_all = is_all_there(live, self._age_s(live))
         asked = Place(
             id=gang_id,
             ask=0,
@@ -433,6 +441,7 @@ class ExtenderPlans:
             wanted=tuple(_member(rank, gpus.get(rank)) for rank in needs.ranks),
             kept=tuple(stay),
             replaced=needs.replaced,
+            sizes=group_sizes(needs.ranks, request.pods_per_group) if is_all else (),
             takes=takes,
         )
         found = answer_place(self._state.capacity, asked, needs.replaced, room=room)

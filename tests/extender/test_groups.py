@@ -477,6 +477,32 @@ async def test_a_later_wave_of_an_indexed_job_needs_room_for_its_own_pods_alone(
         assert {scheduler.node_of(name) for name in names} == {*NODES[:2]}
 
 
+@pytest.mark.parametrize(
+    ("ranks", "group", "busy"),
+    [((4, 5, 6, 7), 16, NODES[::2]), ((0, 1, 4, 5, 6, 7, 8, 9), 8, NODES[2:])],
+    ids=["of the end of a group", "of several groups"],
+)
+async def test_a_group_of_which_pods_have_finished_needs_no_room_for_them(
+    server: FakeServer,
+    scheduler: Scheduler,
+    tmp_path: Path,
+    ranks: tuple[int, ...],
+    group: int,
+    busy: tuple[str, ...],
+) -> None:
+    async with asked(server, tmp_path, "--ahead-share=1") as asking:
+        for node in busy:
+            await scheduler.pod_comes(f"on-{node}", 8)
+            scheduler.pods[f"on-{node}"]["spec"]["nodeName"] = node
+            await scheduler._put(f"on-{node}")
+        await asyncio.sleep(1)
+        for rank in ranks:
+            await scheduler.pod_comes(f"train-{rank}", 2, job="train", rank=rank, group=group)
+        await bind_all(asking, scheduler, tries=12)
+        assert not scheduler.waiting()
+        assert split_groups(scheduler, "train", 10, group // 2) == []
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("is_kept", [False, True])
 async def test_no_group_is_split_and_no_gpu_given_twice_where_masters_end_between_any_two_steps(

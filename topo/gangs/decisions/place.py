@@ -53,6 +53,7 @@ from topo.placement.view import view_of
 _TIGHT = "gangs: short of other resources"
 _KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "gangs: joining"
 _HELD, _LESS_WORTH = "gangs: held for others of the gang", "gangs: of less worth"
+_BESIDE = "gangs: out of reach of groups placed first"
 _APART = "gangs: in domains of other jobs"
 """Owners of what a view counts as booked while a question is answered; no pod or hold has them."""
 
@@ -322,14 +323,16 @@ def _place_by_engine(capacity: CapacityView, request: Request) -> Placed | NoFit
     return Placed(tuple(nodes), request, plan.groups, plan.mode, plan.gpu_type, certified=certified)
 
 
+def _on_type_of_kept(capacity: CapacityView, asked: Place) -> Request:
+    """Return the request on one GPU type for the whole job: that of the pods that stay."""
+    host = kept_host(capacity, asked)
+    return asked.request if host is None else asked.request.on_type(host.gpu_type)
+
+
 def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
     """Place pods whose groups have remaining pods; all of one GPU type."""
     size = asked.request.pods_per_group
-    host = kept_host(capacity, asked)
-    # One GPU type for the whole job: that of the pods that stay.
-    gpu_type = host.gpu_type if host is not None else asked.request.eligible.gpu_type
-    eligible = replace(asked.request.eligible, gpu_type=gpu_type)
-    request = replace(asked.request, eligible=eligible)
+    request = _on_type_of_kept(capacity, asked)
     joining = Counter(pod.rank // size for pod in asked.wanted)
     stay: dict[int, list[NodeName]] = {}
     for rank, node in asked.kept:
@@ -345,7 +348,11 @@ def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
         # What one group gets is not free for the next one.
         capacity = with_pods(capacity, f"{_JOINING} {group}", Counter(nodes), request.gpus_per_pod)
         found[group] = nodes
-    fresh = _place_new_groups(capacity, request, joining, found)
+    new = {group: joining[group] for group in sorted(joining.keys() - found)}
+    complete = {group: request.pods_of_group(group) for group in new}
+    fresh = _place_new_groups(capacity, request, new, complete)
+    if isinstance(fresh, NoFit) and asked.sizes:
+        fresh = _place_small_groups(capacity, replace(asked, request=request), new)
     return (
         fresh
         if isinstance(fresh, NoFit)
@@ -356,23 +363,47 @@ def _place_with_kept(capacity: CapacityView, asked: Place) -> Placed | NoFit:
 def _place_new_groups(
     capacity: CapacityView,
     request: Request,
-    joining: Mapping[int, int],
-    found: Mapping[int, list[NodeName]],
+    new: Mapping[int, int],
+    complete: Mapping[int, int],
 ) -> dict[int, list[NodeName]] | NoFit:
-    """Place groups without remaining pods by the engine, as if they were complete.
+    """Place pods of groups without remaining pods by the engine, as if the groups were complete.
 
     So a group of which pods have ended gets a whole domain and uses as much of it as it needs.
     """
-    new = sorted((group, pods) for group, pods in joining.items() if group not in found)
     if not new:
         return {}
-    whole = sum(request.pods_of_group(group) for group, _ in new)
-    plan = _place_by_engine(capacity, replace(request, pods=whole))
+    plan = _place_by_engine(capacity, replace(request, pods=sum(complete[each] for each in new)))
     if isinstance(plan, NoFit):
         return plan
     left = iter(plan.nodes)
-    nodes = {group: [next(left) for _ in range(request.pods_of_group(group))] for group, _ in new}
-    return {group: nodes[group][:pods] for group, pods in new}
+    nodes = {group: [next(left) for _ in range(complete[group])] for group in new}
+    return {group: nodes[group][:pods] for group, pods in new.items()}
+
+
+def _place_small_groups(
+    capacity: CapacityView, asked: Place, new: Mapping[int, int]
+) -> dict[int, list[NodeName]] | NoFit:
+    """Place the whole ones of groups without remaining pods, and then each of `sizes` by itself.
+
+    What is placed first says on which GPU type and in which group of a kind the others are. A
+    search of the engine for each of `sizes`.
+    """
+    sizes, found = dict(asked.sizes), dict[int, list[NodeName]]()
+    whole = {group: pods for group, pods in new.items() if group not in sizes}
+    for batch in (whole, *({group: new[group]} for group in new if group in sizes)):
+        request = _on_type_of_kept(capacity, asked)
+        complete = {each: sizes.get(each, request.pods_of_group(each)) for each in batch}
+        reachable = _with_taken(capacity, _BESIDE, _nodes_out_of_reach(capacity, asked))
+        fresh = _place_new_groups(reachable, request, batch, complete)
+        if isinstance(fresh, NoFit):
+            return fresh
+        for group, nodes in fresh.items():
+            owner, size = f"{_JOINING} {group}", request.pods_per_group
+            capacity = with_pods(capacity, owner, Counter(nodes), request.gpus_per_pod)
+            seats = tuple((group * size, node) for node in nodes)
+            asked = replace(asked, kept=(*asked.kept, *seats))
+        found |= fresh
+    return found
 
 
 def _order_by_pod(

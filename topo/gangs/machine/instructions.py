@@ -33,7 +33,8 @@ class Place:
     `kept` are the gang's pods that stay where they are, as (rank, node): a wanted pod of a group
     with such pods goes to that group's domain. GPUs that the wanted pods already take, and the
     holds of `replaced`, count as free and are released together with the new booking; on a refusal
-    they stay. Nodes that a request for capacity booked among them are tried first. `held` are kept
+    they stay. `sizes` are of groups that have fewer pods than the request gives them, as (group,
+    pods). Nodes that a request for capacity booked among them are tried first. `held` are kept
     pods that book nothing themselves: the new hold books their nodes.
     `without` are nodes kept for another gang. `reserve`: a refusal names the nodes on
     which the job would fit first.
@@ -56,6 +57,7 @@ class Place:
     kept: tuple[tuple[int, NodeName], ...] = ()
     held: tuple[tuple[Member, NodeName], ...] = ()
     replaced: tuple[HoldId, ...] = ()
+    sizes: tuple[tuple[int, int], ...] = ()
     without: tuple[NodeName, ...] = ()
     reserve: bool = False
     takes: Amounts = ()
