@@ -326,13 +326,15 @@ def _status_store(
 
     def write(gang_id: GangId, status: GangStatus) -> None:
         if (first := reader.first_pod(gang_id)) is not None:
-            now_s = config.now()
-            since_s = now_s - (config.clock() - status.since_s)
-            writer.write(first, status, since_s, now_s)
+            writer.write(first, status, since_s(status), config.now())
+
+    def since_s(status: GangStatus) -> float:
+        return config.now() - (config.clock() - status.since_s)
 
     return StatusStore(
         advise=lambda gang, text: smallest_change(gang, text, planner, config.clock),
         write=write,
+        compare=lambda gang_id, status: writer.compare(gang_id, status, since_s(status)),
         recall=reader.reported,
         clock=config.clock,
         now=config.now,

@@ -202,8 +202,9 @@ class GangPod(ClusterPod):
     that object, with `topology_key`, if there is one, as its constraint; `is_of_group`: the pods of
     that object are the gang, also where they have several owners or none. `composite_group`: the
     key of the CompositePodGroup whose pods are the gang, where the PodGroup is below one.
-    `reported`: the gang's state that a leader wrote on the pod; a change of it does not count as a
-    change of the pod.
+    `said`: the status and the reason of our condition on it, each empty where it is none of ours;
+    None without the condition. `reported`: the gang's state that a leader wrote there; a change of
+    its text alone does not count as a change of the pod.
     """
 
     is_placed_here: bool = False
@@ -244,6 +245,7 @@ class GangPod(ClusterPod):
     unscheduled: str = ""
     may_preempt: bool = True
     priority_class: str = ""
+    said: tuple[str, str] | None = None
     reported: Transition | None = field(default=None, compare=False)
 
     @property

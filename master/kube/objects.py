@@ -260,6 +260,7 @@ class ReportedCondition(TypedDict, total=False):
     """A condition of a pod. A dictionary, which costs less: pods have many, and ours is rare."""
 
     type: str
+    status: str
     reason: str
     message: str
     lastTransitionTime: str | None

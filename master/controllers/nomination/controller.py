@@ -200,7 +200,9 @@ class Nomination:
         """Read every marked gang and apply the resulting instructions, as many as a turn has."""
         answers = self._carry_out(self._left)
         events: list[Event] = [*more, *answers, *self.writes.take_refused()]
+        read: list[GangId] = []
         for number, gang_id in enumerate(self.changes.take(), 1):
+            read.append(gang_id)
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
             events.append(self._observed(gang_id))
@@ -212,9 +214,17 @@ class Nomination:
             out = self._advanced(answers) if answers else ()
             await asyncio.sleep(0)
         self._left = out
+        self._compare_pods(read)
         self._note_errors()
         if out:
             self.changes.debounce.wake()
+
+    def _compare_pods(self, read: Iterable[GangId]) -> None:
+        """Write what pods that were read do not say: whoever wrote to them, whenever it came."""
+        for gang_id in read:
+            compared = attempt(partial(self.status.store.compare_pods, gang_id))
+            if isinstance(compared, ObjectError):
+                self._untold[gang_id] = compared
 
     def _advanced(self, events: Iterable[Event]) -> tuple[Instruction, ...]:
         """Return what follows from events; quota stays reserved for pods that have places then."""

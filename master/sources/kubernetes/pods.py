@@ -40,7 +40,7 @@ from topo.gangs.scale_in import DELETION_COST
 from topo.gangs.stamp import Stamp, read_claimed, read_stamp, stated_pods
 from topo.gangs.status import Transition
 from topo.gangs.terms import GroupTerms, Way, read_terms
-from topo.model.conditions.gang_states import STATE_OF_EVENT
+from topo.model.conditions.gang_states import STATE_OF_REASON
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.pod_requests import (
@@ -246,8 +246,10 @@ class PodParser:
         rank, has_rank = rank_of_pod(found, stamp, kind, keys)
         chooses = not common["gpus"] and isinstance(stamp, Stamp) and bool(stamp.own_domains)
         fixed = spec.node_selector.get(HOSTNAME) if not chooses else None
+        conditions = found.status.conditions
+        ours = next((each for each in conditions if each.get("type") == keys.condition), None)
         is_opened = not common["gated"] and common["node"] is None
-        is_tried = is_opened and any(map(is_verdict, found.status.conditions))
+        is_tried = is_opened and any(map(is_verdict, conditions))
         return GangPod(
             **common,
             **self._standing(found, common, gang, place[1]),
@@ -284,11 +286,10 @@ class PodParser:
             else None,
             may_preempt=spec.preemption_policy != NEVER_PREEMPTS,
             priority_class=spec.priority_class_name,
-            reported=_reported(found.status.conditions, keys.condition)
-            if found.status.conditions
-            else None,
+            said=_said(ours) if ours is not None else None,
+            reported=_reported(ours) if ours is not None else None,
             is_tried=is_tried,
-            unscheduled=_unscheduled(found.status.conditions) if is_tried else "",
+            unscheduled=_unscheduled(conditions) if is_tried else "",
         )
 
     def _standing(
@@ -398,10 +399,18 @@ def _device_claims(found: PodObject) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _reported(conditions: Sequence[ReportedCondition], of_type: str) -> Transition | None:
+def _said(found: ReportedCondition) -> tuple[str, str]:
+    """Return the status and the reason of a condition; only words of ours are kept as they are."""
+    reason, status = found.get("reason", ""), found.get("status", "")
+    return (
+        status if status in {"True", "False"} else "",
+        STATE_OF_REASON[reason].row.reason if reason in STATE_OF_REASON else "",
+    )
+
+
+def _reported(found: ReportedCondition) -> Transition | None:
     """Return what a leader wrote of the gang's state; None where it is not known since when."""
-    found = next((each for each in conditions if each.get("type") == of_type), None)
-    if found is None or (state := STATE_OF_EVENT.get(found.get("reason", ""))) is None:
+    if (state := STATE_OF_REASON.get(found.get("reason", ""))) is None:
         return None
     at_s = unix_s(found.get("lastTransitionTime") or "")
     return Transition(at_s, state, found.get("message", ""), is_read=True) if at_s else None

@@ -188,6 +188,7 @@ def status_store(**given: Any) -> StatusStore:
         **{
             "advise": no_advice,
             "write": lambda *_: None,
+            "compare": lambda *_: None,
             "recall": lambda _: None,
             "clock": lambda: 0.0,
             "now": lambda: 0.0,

@@ -1,6 +1,7 @@
 """The history of a gang, over the life of a job and over a new leader."""
 
 import asyncio
+import copy
 import time
 from typing import Any
 
@@ -152,3 +153,56 @@ async def test_a_condition_says_no_more_that_a_gang_does_not_fit_while_some_of_i
         await until(lambda: GangState.HALF_BOUND in states(second))
         await asyncio.sleep(10)
         assert condition_of(cluster) == ("False", "GangHalfBound")
+
+
+async def half_bound(cluster: GangCluster) -> None:
+    """Three of four pods are bound, of which the first one waited."""
+    await until(lambda: cluster.is_open)
+    for rank in range(3):
+        cluster.bind(f"pod-{rank}", cluster.nominated[rank])
+    await asyncio.sleep(5)
+
+
+async def test_a_pod_that_runs_says_that_another_one_of_its_gang_is_missing():
+    cluster = GangCluster("kube-scheduler", binds=False)
+    await wait_for_room(cluster)
+    async with leader(cluster, Way(cluster.api)) as second:
+        await half_bound(cluster)
+        assert condition_of(cluster) == ("False", "GangOpened")
+        cluster.api.remove(PODS, "pod-3", "jobs")
+        await until(lambda: GangState.PODS_MISSING in states(second))
+        await asyncio.sleep(10)
+        assert condition_of(cluster) == ("False", "GangPodsMissing")
+
+
+@pytest.mark.parametrize("reason", ["GangDoesNotFit", "GangOfALaterRelease"])
+@pytest.mark.parametrize("after_s", [0.0, 10.0])
+async def test_what_a_dead_leader_writes_after_the_end_does_not_stay(reason: str, after_s: float):
+    """Its write may land between that of its successor and the next look at the pod."""
+    cluster = GangCluster("kube-scheduler")
+    await wait_for_room(cluster)
+    (late,) = copy.deepcopy(cluster.pods[0].document["status"]["conditions"])
+    way = Way(cluster.api)
+    async with leader(cluster, way):
+        await until(lambda: condition_of(cluster) == ("True", "GangBound"), 300)
+        await asyncio.sleep(after_s)
+        cluster.pods[0].document["status"]["conditions"] = [late | {"reason": reason}]
+        cluster.api.touch("/api/v1/namespaces/jobs/pods", "pod-0")
+        before = way.written.count("condition")
+        await asyncio.sleep(5)
+        assert condition_of(cluster) == ("True", "GangBound")
+        await asyncio.sleep(3600)
+        assert way.written.count("condition") == before + 1, "once"
+
+
+async def test_a_gang_whose_pods_say_what_it_is_gets_no_further_writes():
+    cluster = GangCluster("kube-scheduler")
+    await wait_for_room(cluster)
+    way = Way(cluster.api)
+    async with leader(cluster, way):
+        await asyncio.sleep(3600)
+    assert way.written.count("condition") <= 2
+    again = Way(cluster.api)
+    async with leader(cluster, again):
+        await asyncio.sleep(3600)
+    assert "condition" not in again.written

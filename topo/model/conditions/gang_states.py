@@ -28,14 +28,16 @@ class Stage(StrEnum):
 
 
 class PodCondition(Enum):
-    """What a state writes to the condition `<domain>/Placed` of the gang's first pod."""
+    """Which pods a state writes the condition `<domain>/Placed` of, beside those that run and
+    have one.
+    """
 
     UNCHANGED = auto()
-    """Nothing: other writes of the pod are under way, and each of them names its version."""
+    """None: other writes of the pods are under way, and each of them names its version."""
     WAITING = auto()
-    """`False`, while the pod is gated: no other write of it is under way."""
+    """The first pod, while it is gated: no other write of it is under way."""
     ENDED = auto()
-    """The last write, for a gang that has waited; its pods are not written any more."""
+    """All that have one: the pods of a gang that has waited are not written any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,11 @@ class StateRow:
     pod_condition: PodCondition = PodCondition.UNCHANGED
     is_advised: bool = False
     is_prompt: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The reason of the condition of a pod; the Event's, where the state has one."""
+        return self.event or f"Gang{self.word.title().replace('-', '')}"
 
 
 class GangState(StrEnum):
@@ -238,10 +245,8 @@ class GangState(StrEnum):
     )
 
 
-STATE_OF_EVENT: Mapping[str, GangState] = {
-    each.row.event: each for each in GangState if each.row.event
-}
-"""The state that an Event reports, by the Event's reason."""
+STATE_OF_REASON: Mapping[str, GangState] = {each.row.reason: each for each in GangState}
+"""The state that the condition of a pod reports, by the condition's reason."""
 
 
 @dataclass(frozen=True, slots=True)

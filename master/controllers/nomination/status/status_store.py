@@ -29,6 +29,8 @@ class _Entry:
     name: str
     status: GangStatus | None = None
     is_announced: bool = False
+    published: GangStatus | None = None
+    """What was written last; None where the present status is not announced."""
     history: deque[Transition] = field(default_factory=lambda: deque(maxlen=MOST_TRANSITIONS))
 
 
@@ -36,13 +38,14 @@ class _Entry:
 class StatusStore:
     """The statuses by gang.
 
-    `write` publishes a status. `recall` reads the last transition that an earlier leader wrote.
-    `clock` is the master's, `now` is Unix time. `errors`: a gang whose search for a change raised
-    an error is reported without one.
+    `write` publishes a status; `compare` writes again what pods do not say of it. `recall`
+    reads the last transition that an earlier leader wrote. `clock` is the master's, `now` is Unix
+    time. `errors`: a gang whose search for a change raised an error is reported without one.
     """
 
     advise: Advise
     write: Callable[[GangId, GangStatus], None]
+    compare: Callable[[GangId, GangStatus], None]
     recall: Callable[[GangId], Transition | None]
     clock: Callable[[], float]
     now: Callable[[], float]
@@ -110,13 +113,25 @@ class StatusStore:
         if announce:
             _log.info("gang", gang=gang.id, name=gang.name, stands=state.value, why=text)
             self._announce(gang, entry.status)
+        else:
+            entry.published = None
 
     def _announce(self, gang: Gang, status: GangStatus) -> None:
         if status.state.row.is_advised:
             self._searches.add(asyncio.ensure_future(self._write_with_advice(gang, status)))
         else:
             self.errors.clear(ObjectKind.ADVICE, f"{gang.namespace}/{gang.name}")
-            self.write(gang.id, status)
+            self._publish(gang.id, status)
+
+    def _publish(self, gang_id: GangId, status: GangStatus) -> None:
+        self._entries[gang_id].published = status
+        self.write(gang_id, status)
+
+    def compare_pods(self, gang_id: GangId) -> None:
+        """Write what the pods of a gang do not say of its status, although it was published."""
+        entry = self._entries.get(gang_id)
+        if entry is not None and entry.published is not None:
+            self.compare(gang_id, entry.published)
 
     async def refresh_advice(self, gang: Gang) -> None:
         """Search again for the smallest change, because an earlier answer may be outdated by now.
@@ -150,7 +165,7 @@ class StatusStore:
         elif found is not None:
             self.errors.clear(ObjectKind.ADVICE, name)
         if found is not None:
-            self.write(gang.id, found)
+            self._publish(gang.id, found)
 
     async def _search(self, gang: Gang, status: GangStatus) -> GangStatus | None:
         """Return the status with the smallest change; None if the status has changed meanwhile."""

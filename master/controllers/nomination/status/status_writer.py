@@ -1,8 +1,10 @@
 """Publishes the status of gangs: Events on job and pods, a condition on the gang's first pod.
 
 The condition begins while the gang waits. What it says is read from the pods, whichever leader
-wrote it, so that it follows the state to its end on every pod that has it: once the gang waits no
-more, a pod that runs does not say that it does.
+wrote it and whenever that came there, so that it follows the state to its end on every pod that has
+it: once the gang waits no more, a pod that runs does not say that it does. It is compared when the
+state is reported and when a pod changes, and written where it differs. Nothing is kept of what was
+written: the queue of writes repeats none before the watch has shown its effect.
 
 The text of a state has numbers that change with every look at the cluster, and an Event of
 Kubernetes keeps its text for ever. So a job gets an Event when its state changes, and another one
@@ -11,6 +13,7 @@ of the same state with a new text after `SAME_STATE_S` at the earliest, with the
 
 from collections.abc import Callable, Sequence
 
+from master.controllers.nomination.gangs.ranks import first_of
 from master.controllers.nomination.status.pod_events import PodEvents, about_pod
 from master.kube.gang_pod import GangPod
 from master.kube.objects import EVENTS, PODS
@@ -57,14 +60,12 @@ class StatusWriter:
         self._writer, self._condition_type = writer, condition
         self._series, self._pod_events, self._pods = EventSeries(reporter), pod_events, pods
         self._unwritten: set[WriteTarget] = set()
-        self._asked: dict[GangId, dict[str, GangState]] = {}
-        """The states of the conditions that were asked for, by uid: pods may not say them yet."""
         self._last: dict[tuple[GangId, str], tuple[EventContent, float]] = {}
         """The Events of the last minute by gang and reason, and when they were added."""
         self._later: dict[GangId, tuple[Regarding, EventContent]] = {}
         """New texts of the present state by gang, to be written once it is time."""
         writer.listen(EVENTS_MANAGER, self._settled)
-        writer.listen(CONDITION_MANAGER, self._condition_settled)
+        writer.listen(CONDITION_MANAGER, lambda _: None)
 
     def write(self, pod: GangPod, status: GangStatus, since_s: float, now_s: float) -> None:
         """Write the status of a gang; `pod` is the gang's first pod.
@@ -79,20 +80,29 @@ class StatusWriter:
                 self._pod_events.note_waiting(gang_id, content, now_s)
         if row.pod_condition is not PodCondition.WAITING:
             self._pod_events.forget(gang_id)
-        if row.pod_condition is PodCondition.WAITING:
-            if pod.gated or pod.other_gates:
-                self._put_condition(pod, status, since_s)
-        elif row.event:
-            for each in self._pods(gang_id):
-                runs = row.pod_condition is PodCondition.ENDED or each.node is not None
-                if runs and self._said(each) not in {None, status.state}:
-                    self._put_condition(each, status, since_s)
+        self.compare(gang_id, status, since_s)
+
+    def compare(self, gang_id: GangId, status: GangStatus, since_s: float) -> None:
+        """Write the condition of each pod that says something else than it is to say; O(pods).
+
+        `status` is what was written last of the gang, `since_s` as of `write`.
+        """
+        pods = self._pods(gang_id)
+        first, part = first_of(pods), status.state.row.pod_condition
+        for each in pods:
+            begins = part is PodCondition.WAITING and each is first
+            if begins and (each.gated or each.other_gates):
+                differs = _said(each) != _to_say(status)
+            else:
+                follows = part is PodCondition.ENDED or each.node is not None
+                differs = follows and each.said not in {None, _to_say(status)[:2]}
+            if differs:
+                self._writer.put(self._condition(each, status, since_s))
 
     def forget(self, gang_id: GangId) -> None:
         """Drop a gang that was deleted with its pods."""
         self._later.pop(gang_id, None)
         self._pod_events.forget(gang_id)
-        self._asked.pop(gang_id, None)
 
     def write_bypassed(self, pod: GangPod, now_s: float) -> None:
         """Write that a pod was created without a gate, or its PodGroup without groups."""
@@ -145,30 +155,13 @@ class StatusWriter:
     def _settled(self, settled: Settled) -> None:
         self._unwritten.discard(settled.write.target)
 
-    def _said(self, pod: GangPod) -> GangState | None:
-        """Return the state that a pod's condition says, or will say; None where it has none."""
-        read = pod.reported.state if pod.reported is not None else None
-        asked = self._asked.get(pod.gang_id, {})
-        if asked.get(pod.metadata.uid) is read:
-            asked.pop(pod.metadata.uid, None)
-        return asked.get(pod.metadata.uid, read)
-
-    def _put_condition(self, pod: GangPod, status: GangStatus, since_s: float) -> None:
-        self._asked.setdefault(pod.gang_id, {})[pod.metadata.uid] = status.state
-        self._writer.put(self._condition(pod, status, since_s))
-
-    def _condition_settled(self, settled: Settled) -> None:
-        """Forget what was refused: the pod still says what it said."""
-        if isinstance(settled.write, Patch) and settled.error is not None:
-            for states in self._asked.values():
-                states.pop(settled.write.uid, None)
-
     def _condition(self, pod: GangPod, status: GangStatus, since_s: float) -> Patch:
+        is_true, reason, message = _to_say(status)
         condition = {
             "type": self._condition_type,
-            "status": "True" if status.state is GangState.BOUND else "False",
-            "reason": status.state.row.event,
-            "message": status.message[:MESSAGE_CHARS],
+            "status": is_true,
+            "reason": reason,
+            "message": message,
             "lastTransitionTime": timestamp(since_s),
         }
         return Patch(
@@ -178,6 +171,20 @@ class StatusWriter:
             subresource="status",
             fields={"status": {"conditions": [condition]}},
         )
+
+
+def _to_say(status: GangStatus) -> tuple[str, str, str]:
+    """Return the status, the reason and the message of the condition of a gang."""
+    state = status.state
+    is_true = "True" if state is GangState.BOUND else "False"
+    return is_true, state.row.reason, status.message[:MESSAGE_CHARS]
+
+
+def _said(pod: GangPod) -> tuple[str, str, str] | None:
+    """Return what the condition of a pod says; None without one."""
+    if pod.said is None:
+        return None
+    return *pod.said, pod.reported.text if pod.reported is not None else ""
 
 
 def _about(pod: GangPod) -> Regarding:

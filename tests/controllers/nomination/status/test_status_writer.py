@@ -6,9 +6,7 @@ from typing import Any
 
 from master.controllers.nomination.status.pod_events import AFTER_S, PodEvents
 from master.controllers.nomination.status.status_writer import SAME_STATE_S, StatusWriter
-from master.kube.errors import KubeError
 from master.kube.gang_pod import GangPod
-from master.kube.writing.writer import Settled
 from master.kube.writing.writes import Apply, Patch
 from tests.controllers.nomination.objects import GANG, PAIR, WORDS, gated_pod, parse, pod
 from topo.gangs.status import GangStatus
@@ -26,8 +24,6 @@ class Written:
     of_pods: list[tuple[str, str]] = field(default_factory=list)
     conditions: list[tuple[str, str]] = field(default_factory=list)
     pods: list[GangPod] = field(default_factory=lambda: [pod(0), pod(1)])
-    _listeners: dict[str, Callable[[Settled], None]] = field(default_factory=dict)
-    _last: Patch | None = None
 
     def __post_init__(self) -> None:
         reporter = Reporter("topo", "topo-0")
@@ -40,21 +36,19 @@ class Written:
             pods=lambda _: self.pods,
         )
 
-    def listen(self, manager: str, listener: Callable[[Settled], None]) -> None:
-        self._listeners[manager] = listener
+    def listen(self, _manager: str, _listener: Callable[[Any], None]) -> None:
+        """Nothing is settled here."""
 
-    def refuse_last(self) -> None:
-        """The API server refuses the condition that was written last."""
-        assert self._last is not None
-        refused = KubeError("it is invalid", status=422)
-        self._listeners[self._last.manager](Settled(self._last, error=refused))
+    def say(self, reason: str, message: str = "", **spec: Any) -> None:
+        """The first pod has the condition, as the watch shows it; none where `reason` is empty."""
+        found = [condition(reason, message)] if reason else []
+        self.pods[0] = pod(0, status={"conditions": found}, **spec)
 
     def put(self, *writes: Any) -> None:
         for each in writes:
             if isinstance(each, Patch):
-                self._last = each
-                (condition,) = each.fields["status"]["conditions"]
-                self.conditions.append((each.target.name, condition["reason"]))
+                (found,) = each.fields["status"]["conditions"]
+                self.conditions.append((each.target.name, found["reason"]))
             if isinstance(each, Apply) and each.fields["regarding"]["kind"] == "Pod":
                 self.of_pods.append((each.fields["regarding"]["name"], each.fields["note"]))
             elif isinstance(each, Apply):
@@ -63,6 +57,18 @@ class Written:
     def report(self, state: GangState, text: str, now_s: float) -> None:
         self.writer.write(pod(0), GangStatus(state=state, text=text), now_s, now_s)
         self.writer.flush(now_s)
+
+
+def condition(reason: str, message: str) -> dict[str, str]:
+    status = "True" if reason == "GangBound" else "False"
+    at = "2026-01-02T03:04:05Z"
+    return {
+        "type": WORDS.condition,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": at,
+    }
 
 
 def test_a_state_whose_text_changes_all_the_time_is_two_events_in_a_minute() -> None:
@@ -129,11 +135,12 @@ def test_pods_of_a_gang_that_is_placed_within_seconds_have_no_event() -> None:
 
 
 def test_a_condition_ends_once_and_only_on_pods_that_have_one() -> None:
-    """Also where the pod does not say yet what was asked for a moment ago."""
     made = Written()
     made.report(GangState.NO_ROOM, "4 nodes are free", NOW_S)
+    made.say("GangDoesNotFit", "4 nodes are free")
     made.report(GangState.PLACED, "it has its nodes", NOW_S + 1)
     made.report(GangState.BOUND, "all of its pods run", NOW_S + 2)
+    made.say("GangBound", "all of its pods run")
     made.report(GangState.BOUND, "all of its pods run", NOW_S + 3)
     assert made.conditions == [
         ("train-worker-0", "GangDoesNotFit"),
@@ -141,24 +148,33 @@ def test_a_condition_ends_once_and_only_on_pods_that_have_one() -> None:
     ]
 
 
-def test_a_condition_that_was_refused_is_written_again() -> None:
+def test_a_condition_that_a_pod_does_not_say_is_written_again() -> None:
+    """Also one whose text stands still: a refused write leaves the pod as it was."""
+    made, wait = Written(), GangStatus(state=GangState.NO_ROOM, text="4 nodes are free")
+    for message in ("5 nodes are free", "4 nodes are free"):
+        made.say("GangDoesNotFit", message)
+        made.writer.compare(GANG, wait, NOW_S)
+    assert made.conditions == [("train-worker-0", "GangDoesNotFit")]
+
+
+def test_an_opened_pod_that_is_not_bound_yet_gets_no_condition() -> None:
+    """Its scheduler and its leader write to it meanwhile, each naming its version."""
     made = Written()
-    made.report(GangState.NO_ROOM, "4 nodes are free", NOW_S)
-    made.report(GangState.BOUND, "all of its pods run", NOW_S + 1)
-    made.refuse_last()
-    made.pods = [
-        pod(
-            0,
-            status={
-                "conditions": [
-                    {
-                        "type": WORDS.condition,
-                        "reason": "GangDoesNotFit",
-                        "lastTransitionTime": "2026-01-02T03:04:05Z",
-                    }
-                ]
-            },
-        )
-    ]
-    made.report(GangState.BOUND, "all of its pods run", NOW_S + 2)
-    assert [reason for _, reason in made.conditions] == ["GangDoesNotFit", "GangBound", "GangBound"]
+    for reason in ("", "GangPlaced"):
+        made.say(reason, gates=())
+        for state in (GangState.NO_ROOM, GangState.PODS_MISSING, GangState.HALF_BOUND):
+            made.report(state, "4 nodes are free", NOW_S)
+    assert not made.conditions
+
+
+def test_a_pod_that_runs_follows_every_state_once() -> None:
+    """Also one without an Event, and a condition whose reason only another release knows."""
+    for state in GangState:
+        for reason in ("GangDoesNotFit", "GangOfALaterRelease"):
+            made, differs = Written(), state.row.reason != reason
+            made.say(reason, gates=(), nodeName="node-1")
+            made.report(state, "why", NOW_S)
+            assert made.conditions == [("train-worker-0", state.row.reason)] * differs
+            made.say(state.row.reason, "another text", gates=(), nodeName="node-1")
+            made.report(state, "why", NOW_S + 1)
+            assert len(made.conditions) == differs, "it says so"
