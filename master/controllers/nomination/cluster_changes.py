@@ -1,6 +1,6 @@
 """Cluster changes → gangs to read again; updates the parts that count pods and nodes."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from master.controllers.leaving_gangs import LeavingGangs
@@ -9,6 +9,7 @@ from master.controllers.nomination.debounce import Debounce
 from master.controllers.nomination.gang_reader import GangReader
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.native import NativeGangs
+from master.controllers.nomination.queues.reserved import OpeningPods
 from master.controllers.nomination.queues.usage import QueueCounts
 from master.controllers.nomination.sources import Sources
 from master.controllers.nomination.writing.inflight import InflightWrites
@@ -17,7 +18,7 @@ from master.kube.gang_pod import ClusterPod
 from master.kube.objects import KubeObject, NodeObject
 from master.kube.reflector import Changed, Listed, StoreEvent
 from master.kube.volumes import VolumeObject
-from topo.gangs.machine.gang import GangId, PodUid
+from topo.gangs.machine.gang import GangId
 from topo.model.ids import NodeName
 
 
@@ -82,9 +83,11 @@ class ClusterChanges:
         for gang_id in self.inflight.renewed(self.sources.pods.objects):
             self.index.mark(gang_id)
 
-    def retain_quota(self, opening: Callable[[GangId], Collection[PodUid]]) -> None:
-        """Reserve quota for no other pods than these, which `opening` returns for a gang."""
-        self._queue_moved |= self.queues.retain(opening)
+    def retain_quota(self, find: Callable[[GangId], OpeningPods | None]) -> None:
+        """Reserve quota for no other pods than those whose gates are being opened, by what `find`
+        returns for a gang.
+        """
+        self._queue_moved |= self.queues.retain(find)
 
     def mark_waiting_for_queues(self) -> None:
         """Mark the gangs that wait for a queue, if what a queue has left may have changed."""

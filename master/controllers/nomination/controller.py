@@ -34,7 +34,7 @@ from master.controllers.nomination.status.warnings import gang_warnings
 from master.controllers.nomination.writing.instruction_writer import InstructionWriter
 from master.object_errors import ObjectErrors, ObjectKind
 from topo.gangs.machine.events import Event, GangUnreadable, Leading, Observed, Planned, Vanished
-from topo.gangs.machine.gang import Gang, GangId, PodUid
+from topo.gangs.machine.gang import Gang, GangId
 from topo.gangs.machine.gangs import Gangs
 from topo.gangs.machine.instructions import (
     Check,
@@ -229,12 +229,8 @@ class Nomination:
     def _advanced(self, events: Iterable[Event]) -> tuple[Instruction, ...]:
         """Return what follows from events; quota stays reserved for pods that have places then."""
         out = self.machine.advance(self.clock(), *events)
-        self.changes.retain_quota(self._opening_pods)
+        self.changes.retain_quota(self.machine.find)
         return out
-
-    def _opening_pods(self, gang_id: GangId) -> frozenset[PodUid]:
-        known = self.machine.find(gang_id)
-        return known.opening_pods() if known is not None else frozenset()
 
     def _note_errors(self) -> None:
         """Note the gangs with an error, and those that have none any more.

@@ -150,11 +150,15 @@ class Record:
         return [(m, plan[m.uid]) for m in self.gang.members if m.waits and m.uid in plan]
 
     def opening_pods(self) -> frozenset[PodUid]:
-        """Return the gated pods that have places, and so get their gates opened, and those that
-        get them opened whatever becomes of their places: the write is on its way. O(members).
+        """Return the gated pods that have places, and so get their gates opened unless their queue
+        keeps them out, and those that get them opened whatever comes: the write is on its way.
+
+        O(members).
         """
-        planned = {m.uid for m, _ in self.waiting_pods() if m.gated and not m.is_expected}
-        return opened_soon(self.given) | planned
+        planned = () if self.blocked else self.waiting_pods()
+        return opened_soon(self.given) | {
+            m.uid for m, _ in planned if m.gated and not m.is_expected
+        }
 
     def is_seated(self, member: Member, note: Note) -> bool:
         """Whether the nomination and the note of the pod were observed as planned.

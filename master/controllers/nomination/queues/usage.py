@@ -8,11 +8,12 @@ the quota back.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from master.controllers.nomination.queues.quota import AskedGpus, MissingQuota, Usage, missing_quota
+from master.controllers.nomination.queues.reserved import OpeningPods, ReservedQuota
 from master.kube.gang_pod import ClusterPod, GangPod
 from master.kube.objects import Key, key_of
 from master.kube.reflector import Changed, Listed, StoreEvent
@@ -42,14 +43,6 @@ class QueueShare:
     asks: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """Pods of a gang whose gates are being opened, and their queue."""
-
-    queue: str
-    pods: Mapping[PodUid, Key]
-
-
 class QueueCounts:
     """GPUs by queue. `weighted`: queues share the cluster by weight.
 
@@ -69,7 +62,7 @@ class QueueCounts:
         self._shares: dict[Key, QueueShare] = {}
         self._taken: Counter[Key] = Counter()
         self._asked: Counter[Key] = Counter()
-        self._reserved: dict[GangId, Reserved] = {}
+        self._reserved = ReservedQuota()
         self._sums: tuple[Counter[str], Counter[str]] | None = None
         """`_taken` and `_asked` by queue; None after a change."""
         pod_groups.subscribe(lambda _: self._forget_sums())
@@ -83,6 +76,8 @@ class QueueCounts:
             self._asked.clear()
             for key, pod in told.objects.items():
                 self._set(key, share_of(pod))
+            for key in self._reserved.keys:
+                self._reserved.count(key, self._gated_gpus(key))
             return True
         share = share_of(told.object) if isinstance(told, Changed) else None
         if share == self._shares.get(told.key):
@@ -93,24 +88,15 @@ class QueueCounts:
     def reserve(self, gang_id: GangId, queue: str, pods: Iterable[GangPod]) -> None:
         """Count these pods of a gang as having their GPUs, because their gates are being opened."""
         keys = {PodUid(pod.metadata.uid): key_of(pod.metadata) for pod in pods}
-        self._reserved[gang_id] = Reserved(queue, keys)
+        self._reserved.put(gang_id, queue, keys)
+        for key in keys.values():
+            self._reserved.count(key, self._gated_gpus(key))
 
-    def retain(self, opening: Callable[[GangId], Collection[PodUid]]) -> bool:
-        """Reserve for no other pods than these, which `opening` returns for a gang; return whether
-        something is given back. O(gangs whose gates are being opened, and their pods).
+    def retain(self, find: Callable[[GangId], OpeningPods | None]) -> bool:
+        """Reserve for no other pods than those whose gates are being opened, by what `find` returns
+        for a gang; return whether something is given back.
         """
-        is_less = False
-        for gang_id, reserved in tuple(self._reserved.items()):
-            left = opening(gang_id)
-            pods = {uid: key for uid, key in reserved.pods.items() if uid in left}
-            if len(pods) == len(reserved.pods):
-                continue
-            is_less = True
-            if pods:
-                self._reserved[gang_id] = Reserved(reserved.queue, pods)
-            else:
-                del self._reserved[gang_id]
-        return is_less
+        return self._reserved.retain(find)
 
     def missing(self, asked: AskedGpus) -> MissingQuota | None:
         """Return why a queue has no room for a gang now; O(queues²), and O(PodGroups) after a
@@ -124,15 +110,14 @@ class QueueCounts:
             self._sums = self._by_queue(self._taken), self._by_queue(self._asked)
         taken = self._sums[0].copy()
         wanted = taken + self._sums[1]
-        for gang_id, reserved in self._reserved.items():
-            if gang_id != but:
-                taken[reserved.queue] += self._gated_gpus(reserved.pods.values())
+        for queue, gpus in self._reserved.by_queue(but):
+            taken[queue] += gpus
         return Usage(taken=taken, wanted=wanted if self._weighted else None, total=self._total())
 
-    def _gated_gpus(self, keys: Iterable[Key]) -> int:
-        """Return the GPUs of those of these pods that are not seen open yet."""
-        shares = filter(None, map(self._shares.get, keys))
-        return sum(share.gpus for share in shares if share.asks)
+    def _gated_gpus(self, key: Key) -> int:
+        """Return the GPUs of a pod that is not seen open yet; 0 for any other."""
+        share = self._shares.get(key)
+        return share.gpus if share is not None and share.asks else 0
 
     def _forget_sums(self) -> None:
         self._sums = None
@@ -150,6 +135,7 @@ class QueueCounts:
         before = self._shares.pop(key, None)
         if share is not None:
             self._shares[key] = share
+        self._reserved.count(key, self._gated_gpus(key))
         # The old share out, the new one in: sums never have to be counted again.
         for each, sign in ((before, -1), (share, 1)):
             if each is not None:

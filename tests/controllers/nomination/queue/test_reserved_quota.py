@@ -247,3 +247,29 @@ async def test_pods_that_a_check_kept_out_start_once_their_queue_has_room_which_
         assert left(world, 32) == "queue q1 has 0 of 32 GPUs left where 32 are needed"
         await asyncio.sleep(10)
         assert all(map(is_open, pods))
+
+
+async def test_pods_that_a_later_check_keeps_out_of_their_queue_reserve_none_of_it() -> None:
+    """Of a gang that runs in part, which keeps the places of the others."""
+    async with gang_world() as world:
+        take_half_of(world, *FLIES[1:])
+        world.add_queue("q1", capability={GPU: "32"})
+        world.add_group("group", "q1")
+        stamp = Stamp(pods=4, rank_offset=0, pods_per_group=2)
+        pods = [world.add_pod(index, stamp=stamp, group="group") for index in range(4)]
+        await asyncio.sleep(10)
+        for pod in pods[:2]:
+            world.bind(pod)
+        sent = slow_gates(world, 0.0)
+        world.api.refusals[OPENED_AT] = [KubeError("refused", status=403)] * 100
+        world.api.remove(PODS, f"taker-{min(FLIES[1])}", "others")
+        await asyncio.wait_for(sent.wait(), 10)
+        assert left(world, 32) == "queue q1 has 0 of 32 GPUs left where 32 are needed"
+        group = world.api.objects[GROUPS_AT, "group"]
+        group.document["status"]["phase"] = "Pending"
+        world.api.touch(GROUPS_AT, "group")
+        allocatable = {**node_status()["allocatable"], GPU: "9"}
+        world.api.edit(NODES, nominated(pods[2]), ("status", "allocatable"), allocatable)
+        await asyncio.sleep(60)
+        assert not any(map(is_open, pods[2:]))
+        assert left(world, 32) == "queue q1 has 16 of 32 GPUs left where 32 are needed"
