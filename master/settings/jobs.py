@@ -18,8 +18,8 @@ class JobSettings(ClusterSettings):
 
     placement: Annotated[Literal["off", "nomination", "native"], Chart("placement.mode")] = "off"
     """How jobs that ask for groups are placed: nomination (an admission webhook marks them and
-    their pods wait for a plan), native (Volcano's scheduler chooses by HyperNodes; a job may name
-    the other way), or off."""
+    their pods wait for a plan) or native (Volcano's scheduler chooses by HyperNodes; a job may name
+    the other way). The flag's `off` is the chart's `placement.enabled: false`."""
     gang_order: Annotated[QueueOrder, Chart("placement.order")] = QueueOrder.RESERVE
     """What gangs behind the first one that does not fit may do: reserve (start if they do not delay
     it), fifo (wait for it), greedy (start if they fit)."""
