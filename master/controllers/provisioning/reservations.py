@@ -1,19 +1,20 @@
 """What requests have booked, as the gangs and pods that consume them see it."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from master.controllers.nomination.sources import Reservation
 from master.controllers.provisioning.bookings import RequestBookings
 from master.controllers.provisioning.terms import RequestReader
 from master.kube.objects import Key
+from master.kube.reflector import StoreEvent
 from master.kube.schedulers.provisioning import KnownRequest
-from master.kube.store import Store
+from master.kube.store import Grouped, Store, updates
 from topo.gangs.annotation_keys import is_workload, of_workload
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import Hold, HoldId
-from topo.provisioning.course import Phase
+from topo.provisioning.course import Phase, RequestUid
 from topo.provisioning.terms import Terms
 
 
@@ -29,6 +30,11 @@ class RequestReservations:
     terms: RequestReader
     server_now: Callable[[], float]
     is_awaited: bool = True
+    _by_uid: Grouped[RequestUid, None] = field(default_factory=Grouped, init=False)
+    """The names of requests: the name that a hold has of its own may be cut off."""
+
+    def __post_init__(self) -> None:
+        self.store.subscribe(self._follow)
 
     @property
     def stores(self) -> tuple[Store[Any], ...]:
@@ -69,19 +75,10 @@ class RequestReservations:
 
     def request_of(self, hold: Hold) -> Key | None:
         """Return the request that a hold books for, by the name that pods have for it; None for a
-        hold of others. O(1), and O(requests) for one whose name is cut off.
+        hold of others, or of a request that is gone. O(1).
         """
         uid = self.bookings.request_of(hold)
-        if uid is None:
-            return None
-        namespace, name = self.bookings.full_name_of(hold)
-        key, objects = (
-            (namespace, name if self.is_awaited else of_workload(name)),
-            self.store.objects,
-        )
-        if key in objects and objects[key].value.uid == uid:
-            return key
-        return next((key for key, each in objects.items() if each.value.uid == uid), None)
+        return next(iter(self._by_uid.values(uid)), None) if uid is not None else None
 
     def nodes(self, holds: Iterable[HoldId]) -> Collection[NodeName]:
         """Return the nodes that those holds among these book which are of requests."""
@@ -92,6 +89,13 @@ class RequestReservations:
     def note_taken(self, holds: Iterable[HoldId]) -> None:
         """Note that pods take over the holds among these that are of requests."""
         self.bookings.note_taken(holds)
+
+    def _follow(self, event: StoreEvent[KnownRequest]) -> None:
+        for key, known in updates(event, tuple(self._by_uid.keys)):
+            if known is not None:
+                self._by_uid.put(key, known.value.uid, None)
+            else:
+                self._by_uid.drop(key)
 
     def _is_promised(self, known: KnownRequest) -> bool:
         found = known.value
