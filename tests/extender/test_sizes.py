@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from master.extender.asking_gang import FEW_GROUPS, group_sizes
 from tests.extender.model import NODES, Asking, Scheduler, asked
 from tests.kube.fake_server import FakeServer, fake_server
 from topo.gangs.extender.needs import UNSTATED_S
@@ -76,3 +77,11 @@ async def test_a_job_that_states_no_size_is_all_there_some_time_after_its_newest
         assert held(asking) == 16, "a whole group, though the first one is older"
         await asyncio.sleep(4)
         assert held(asking) == 4
+
+
+async def test_no_more_than_a_few_groups_are_each_placed_by_a_search_of_their_own() -> None:
+    """A tenant chooses the ranks of pods: each may be of another group."""
+    few = [rank * 2 for rank in range(FEW_GROUPS)]
+    assert group_sizes(few, 2) == tuple((group, 1) for group in range(FEW_GROUPS))
+    assert group_sizes([*few, 100, 101], 2) == group_sizes(few, 2), "a whole one is not counted"
+    assert group_sizes([*few, 100], 2) == ()
