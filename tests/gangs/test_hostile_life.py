@@ -19,7 +19,7 @@ STEPS = 120
 FOUND = (
     *(1_100_693, 100_407, 2_100_973, 2_103_067, 202_704),
     *(2_202_853, 2_408_155, 1_502_972, 2_503_222, 2_510_786, 6_000_222),
-    2_011_166,
+    *(2_011_166, 16_168),
 )
 """Lives that broke a promise once, each for a reason of its own.
 
@@ -30,7 +30,8 @@ open; the same while others were gated, with room beside and without; a bound po
 hold than that of its plan; a bound pod too many made a check drop what was placed without it, for
 ever, in two ways; a hold kept a place that a bound pod had, whose note named the hold and a node
 that it does not book; a hold kept a place that others had taken, as the rest of its group had no
-room. In the last one the judge was wrong: a pod was opened beside one that ran and died meanwhile.
+room. In the last two the judge was wrong: a pod was opened beside one that ran and died meanwhile;
+a pod that its scheduler had tried kept its nomination to a node that a foreign pod took.
 """
 
 

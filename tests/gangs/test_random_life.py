@@ -1,6 +1,7 @@
 """Random lives of a small cluster: jobs, lost nodes, foreign pods, dead leaders and late writes."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -224,14 +225,20 @@ def reasons_are_true(life: Life, but: Callable[[GangId], bool] = lambda _: False
 def none_is_planned_twice(life: Life) -> None:
     """Nothing takes more than a node has: pods that run, and those that are planned there.
 
-    But for a pod that is planned over others, for which its scheduler makes room.
+    But for a pod that is planned over others, for which its scheduler makes room, and for a
+    nomination that is no plan: a scheduler keeps the node of a pod that it has tried for it, and
+    another pod may be bound there all the same.
     """
     members = life.cluster.pods.values()
     over = {each.note.node for each in members if each.note is not None and each.note.over}
+    unplanned: Counter[NodeName | None] = Counter()
+    for each in members:
+        if each.waits and each.is_tried and (each.note is None or each.note.withdrawn):
+            unplanned[each.nominated] += life.cluster.gpus_of(each.uid)
     for host in life.cluster.capacity.hosts():
         if host.name in over:
             continue
-        used = life.cluster.capacity.used(host.name)
+        used = life.cluster.capacity.used(host.name) - unplanned[host.name]
         assert used <= host.gpus, f"{host.name}: {used} of {host.gpus} GPUs are booked"
 
 
