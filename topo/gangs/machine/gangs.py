@@ -231,6 +231,8 @@ class Gangs:
         return update_record(replace(record, given=given), gang)
 
     def _unreadable(self, event: GangUnreadable, now_s: float) -> Iterable[Instruction]:
+        if (record := self._records.get(event.gang.id)) is not None:
+            self._store(record.with_openings_alone())
         self._put_aside(event.gang, event.error, now_s)
         return ()
 

@@ -160,6 +160,12 @@ class Record:
             m.uid for m, _ in planned if m.gated and not m.is_expected
         }
 
+    def with_openings_alone(self) -> "Record":
+        """Return the record without the pending writes that open no gate: one may have failed."""
+        opening = opened_soon(self.given)
+        given = {key: each for key, each in self.given.items() if key[1] in opening}
+        return replace(self, given=given)
+
     def is_seated(self, member: Member, note: Note) -> bool:
         """Whether the nomination and the note of the pod were observed as planned.
 
