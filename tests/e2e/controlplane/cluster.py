@@ -90,7 +90,7 @@ class Cluster:
         async with self.api() as api:
             await define(api, *self._defined)
             if self.kueue is not None:
-                await _define(api, self.kueue.definitions())
+                await establish(api, self.kueue.definitions())
                 await self.kueue.start(api)
             if self.volcano:
                 await self._start_volcano(api)
@@ -165,10 +165,11 @@ def own_cluster(home: Path, **parts: Any) -> Iterator[Cluster]:
 
 async def define(api: Api, *names: str) -> None:
     """Makes these definitions of Volcano; returns when the API server knows their objects."""
-    await _define(api, list(volcano.definitions(*names)))
+    await establish(api, list(volcano.definitions(*names)))
 
 
-async def _define(api: Api, definitions: Sequence[Any]) -> None:
+async def establish(api: Api, definitions: Sequence[Any]) -> None:
+    """Makes these definitions; returns when the API server knows their objects."""
     for definition in definitions:
         await api.create(DEFINITIONS, definition)
     names = [each["metadata"]["name"] for each in definitions]

@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from master.kube.schedulers.jobs import SIZED_KINDS
 from tests.clustermanager.control import command
 from tests.e2e.controlplane.admission import is_trusted
 from tests.e2e.controlplane.audit import Call
 from tests.e2e.controlplane.cleanup import Baseline, Kept
 from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.cluster import DEFINITIONS, Cluster, define
+from tests.e2e.controlplane.cluster import DEFINITIONS, Cluster, define, establish
 from tests.e2e.controlplane.nodes import NODES
 from tests.e2e.controlplane.release import ALONE, WAIT, Release
 from tests.e2e.kubernetes.agreement import HYPERNODES, disagreements, of_document
@@ -19,6 +20,7 @@ from tests.e2e.scheduling.asking import batch_job
 from tests.e2e.scheduling.jobs import BATCH_JOBS, are_as_planned, are_whole, bound, pods_of
 from tests.helm.chart import CHART, NAMESPACE, Allowed, allowed
 from tests.support.waiting import eventually, eventually_nothing
+from topo.gangs.job_kinds.job_kind import JobKind
 from topo.sim.certificates import Authority
 from topo.sim.clustermanager.faults import ManagerFaultKind
 
@@ -35,6 +37,8 @@ OFTEN = (
 )
 QUEUED = ("podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh")
 """What a master reads of Volcano, where it is there when that master starts."""
+DEFINED_KINDS = tuple(kind for kind in SIZED_KINDS if "." in kind.group)
+"""Kinds of jobs of others, of which it reads their sizes where they are there."""
 NAMES = ("topo-master-service", "topo-master-reports")
 SCORES = "metax-tech.com/gpu.topology.scores"
 GANGS = "/apis/topo.metax-tech.com/v1alpha1/namespaces/{}/gangs"
@@ -58,6 +62,7 @@ async def test_a_release_is_installed_tested_upgraded_rolled_back_and_leaves_not
     await _test(release)
 
     await define(api, *QUEUED)
+    await establish(api, [_definition(kind) for kind in DEFINED_KINDS])
     flat = ("--set", "topoDiscovery.mode=dragonfly")
     await release.helm("upgrade", release.name, str(CHART), *release.values, *flat, *WAIT)
     await eventually_nothing(lambda: _unlike(release, "dragonfly"))
@@ -66,7 +71,7 @@ async def test_a_release_is_installed_tested_upgraded_rolled_back_and_leaves_not
     granted = {_kind(each, NAMESPACE) for each in allowed("vendor", "topo-master")}
     await eventually_nothing(lambda: _unasked(frozenset(granted), cluster, release.namespace))
     assert _denied(cluster, master) == []
-    for definition in QUEUED:
+    for definition in (*QUEUED, *(f"{kind.resource}.{kind.group}" for kind in DEFINED_KINDS)):
         await api.delete(f"{DEFINITIONS}/{definition}")
     await release.helm("uninstall", release.name, *WAIT)
     await release.remove_authority()
@@ -77,6 +82,22 @@ async def test_a_release_is_installed_tested_upgraded_rolled_back_and_leaves_not
     assert cluster.calls(f"{release.namespace}:topo-worker") == []
     verbs = {call.verb for call in cluster.calls(f"{master}-cleanup")}
     assert verbs == {"list", "patch", "get", "update", "delete"}
+
+
+def _definition(kind: JobKind) -> dict[str, Any]:
+    """A definition of a kind of job, whose objects may have any fields."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": kind.version, "served": True, "storage": True}
+    names = {"plural": kind.resource, "singular": kind.kind.lower(), "kind": kind.kind}
+    return {
+        "metadata": {"name": f"{kind.resource}.{kind.group}"},
+        "spec": {
+            "group": kind.group,
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
 
 
 async def test_with_a_certificate_workers_and_readers_speak_tls(

@@ -68,7 +68,8 @@ class SecondLives:
         target |= {each: job["metadata"][each] for each in ("name", "uid")}
         owner = {**target, "controller": True}
         metadata = {"name": f"restart-{self.commands}", "ownerReferences": [owner]}
-        command = {"metadata": metadata, "action": "RestartJob", "target": target}
+        command = {"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "metadata": metadata}
+        command |= {"action": "RestartJob", "target": target}
         await self.api.create(COMMANDS, command)
 
     async def _until_gone(self, name: str, uids: set[str]) -> None:

@@ -228,15 +228,14 @@ def test_a_usage_pool_has_the_penalty_that_the_policy_gives_it():
     assert join(SEEN, stated("a", pool="hybrid"), policy).penalty == 0
 
 
-def test_a_node_without_a_worker_is_closed_whatever_the_cluster_says():
-    """Its GPUs are as little known to be well as those of a node whose worker fell silent."""
+def test_a_node_without_a_worker_is_as_open_as_the_cluster_says():
     lack = Reason(NodeCondition.NO_WORKER, "no worker has reported")
     waiting = Node(NodeName("x"), Status.NOT_READY, (lack,))
     forest = Forest(unplaced=(Unplaced(waiting, lack),))
     for ready in (True, False):
         facts = stated("x", ready=ready, unschedulable=False, allocatable=(("nvidia.com/gpu", 8),))
         host = hosts_of(forest, {NodeName("x"): facts})[NodeName("x")]
-        assert (host.is_open, host.gpus, host.path) == (False, 8, ())
+        assert (host.is_open, host.gpus, host.path) == (ready, 8, ())
 
 
 NAMES = [NodeName(f"n{number}") for number in range(5)]

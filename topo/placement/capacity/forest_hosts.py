@@ -6,6 +6,7 @@ Whoever follows a forest, and whoever checks from nothing what was followed, mak
 from collections.abc import Iterator, Mapping
 
 from topo.model.cluster import ClusterNode
+from topo.model.conditions.tree import NodeCondition
 from topo.model.forest import Forest, Group, Node, Status
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity_view import CapacityView
@@ -135,9 +136,10 @@ def _nodes(forest: Forest) -> Iterator[tuple[Node, _Chain]]:
 def forest_half(node: Node, chain: _Chain, domain: str) -> Host:
     """Return a node as the forest describes it, with the labels of its place and GPUs.
 
-    A node that is NotReady there is so for placement, for want of a worker too: nobody knows
-    whether its GPUs and links are well.
+    The forest states nothing about a node without a worker: the cluster alone decides whether it is
+    ready, and no GPU was seen.
     """
+    is_unseen = any(each.code == NodeCondition.NO_WORKER for each in node.reasons)
     labels = {HOSTNAME: str(node.name)}
     if node.gpu_type:
         labels[f"{domain}/gpu.product"] = node.gpu_type
@@ -151,9 +153,9 @@ def forest_half(node: Node, chain: _Chain, domain: str) -> Host:
         kinds=tuple(Kind(group.kind) for group in chain),
         tiers=tuple(group.tier for group in chain),
         places=tuple(group.place or group.name for group in chain),
-        gpus=node.gpus,
+        gpus=0 if is_unseen else node.gpus,
         gpu_type=node.gpu_type,
-        ready=node.status is Status.READY,
+        ready=node.status is Status.READY or is_unseen,
         cordoned=quarantine is not None,
         quarantine=quarantine,
         penalty=SUSPECTED_PENALTY if is_suspected else 0,
