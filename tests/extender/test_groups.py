@@ -150,6 +150,7 @@ async def test_a_hold_that_comes_or_ends_is_asked_about_only_for_the_pods_of_its
         assert sorted(taken.values(), key=sorted) == groups
         await scheduler.pod_goes("train-0")
         await asyncio.sleep(0.5)
+        holds = asking.master.service.placements.state.holds()
         left = [name for hold in holds for _, name in port.plans.takers(hold)]
         assert sorted(left) == [f"train-{rank}" for rank in range(1, 8)]
         known = port.plans._pods.objects

@@ -158,11 +158,11 @@ def test_a_domain_beside_pods_that_stay_is_not_like_one_far_from_them() -> None:
     seats = [node(number, 1, 1) for number in range(8)]
     asked = SeatQuestion([Seeker(1, 0)], seats, whole_at=1, is_required=True, stay=[(0, (1, 3))])
     found = find_seats(asked, None, MANY)
-    assert found.cost == (0, 1, 1)
+    assert found.cost == (0, 1, 1, 0)
     assert found.nodes is not None
     assert found.nodes[0] in {"n6", "n7"}
     full = replace(asked, stay=[(0, (1, 9))])
     found = find_seats(full, None, MANY)
-    assert found.cost == (0, 1, 2), "the dragonfly of that pod has no seat, its switchbox has"
+    assert found.cost == (0, 1, 2, 0), "the dragonfly of that pod has no seat, its switchbox has"
     assert found.nodes is not None
     assert found.nodes[0] in {"n4", "n5", "n6", "n7"}

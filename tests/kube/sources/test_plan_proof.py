@@ -79,8 +79,8 @@ async def test_by_its_own_word_it_takes_nothing(tmp_path: Path) -> None:
             await wait_opened(server)
             assert counts(state_of(master)) == (0, 0, 0)
             await wait_opened(server, nominated=B)
-            assert counts(state_of(master)) == (8, 0, 0)
-            assert state_of(master).usage().counts[B].used == 8, "where a scheduler nominates it"
+            assert counts(state_of(master)) == (0, 8, 0)
+            assert state_of(master).usage().counts[B].held == 8, "where a scheduler nominates it"
 
 
 async def test_a_bound_pod_takes_its_node_whatever_its_note_says(tmp_path: Path) -> None:
@@ -103,20 +103,20 @@ async def test_the_label_of_its_gang_bears_it_out_while_it_stands(tmp_path: Path
             await label(server, A, "another-plan")
             assert counts(state) == (0, 0, 0)
             await label(server, A, "hold-1")
-            assert counts(state) == (8, 0, 0)
+            assert counts(state) == (0, 8, 0)
             await label(server, A)
             assert counts(state) == (0, 0, 0)
         await label(server, A, "hold-1")
         async with following(server, tmp_path) as master:  # whichever list comes first
             await asyncio.sleep(1)
-            assert counts(state_of(master)) == (8, 0, 0)
+            assert counts(state_of(master)) == (0, 8, 0)
 
 
 @pytest.mark.parametrize(
-    ("owner", "used"), [(GANG, 8), (GangId("another-gang"), 0)], ids=["own", "of others"]
+    ("owner", "opened"), [(GANG, 8), (GangId("another-gang"), 0)], ids=["own", "of others"]
 )
 async def test_a_hold_of_its_gang_bears_it_out_and_no_other(
-    owner: GangId, used: int, tmp_path: Path
+    owner: GangId, opened: int, tmp_path: Path
 ) -> None:
     async with fake_server() as server:
         await start(server)
@@ -126,11 +126,13 @@ async def test_a_hold_of_its_gang_bears_it_out_and_no_other(
             job = Request(pods=2, gpus_per_pod=8)
             assert hold_on(state, HoldRequest(job, 3600, gang_key(owner, HOLD))) == HOLD
             await wait_opened(server)
-            assert counts(state) == (used, HELD, used), "beside the hold, which it does not name"
+            assert counts(state) == (0, HELD + opened, opened), (
+                "beside the hold, which it does not name"
+            )
             state.advance(HoldReleased(HOLD))
             await wait_opened(server, nominated=B)
-            assert counts(state) == (8, 0, 0)
-            assert state.usage().counts[B].used == 8
+            assert counts(state) == (0, 8, 0)
+            assert state.usage().counts[B].held == 8
 
 
 async def test_a_hold_of_its_gang_bears_out_no_node_that_it_does_not_book(tmp_path: Path) -> None:
@@ -156,14 +158,14 @@ async def test_a_pod_is_counted_anew_when_the_hold_of_its_note_comes_or_ends(
             assert counts(state) == (0, 0, 0)
             job = Request(pods=2, gpus_per_pod=8)
             hold_on(state, HoldRequest(job, 3600, gang_key(GANG, HOLD)))
-            assert counts(state) == (8, HELD, 8), "beside the hold, which it does not name"
+            assert counts(state) == (0, HELD + 8, 8), "beside the hold, which it does not name"
             state.advance(HoldReleased(HOLD))
             assert counts(state) == (0, 0, 0)
 
 
-@pytest.mark.parametrize(("slack", "used"), [(0, 8), (4, 0), (8, 0)])
+@pytest.mark.parametrize(("slack", "opened"), [(0, 8), (4, 0), (8, 0)])
 async def test_a_hold_bears_out_no_more_gpus_of_a_node_than_it_books(
-    slack: int, used: int, tmp_path: Path
+    slack: int, opened: int, tmp_path: Path
 ) -> None:
     """The rest of a place may be another's: a pod of the gang was made again, larger."""
     async with fake_server() as server:
@@ -174,4 +176,4 @@ async def test_a_hold_bears_out_no_more_gpus_of_a_node_than_it_books(
             wish = HoldRequest(Request(pods=2, gpus_per_pod=8), 3600, gang_key(GANG, HOLD))
             hold_on(state, wish, slack=((A, slack),) if slack else ())
             await wait_opened(server)
-            assert counts(state) == (used, HELD - slack, used), "beside the hold, as above"
+            assert counts(state) == (0, HELD - slack + opened, opened), "beside the hold, as above"
