@@ -33,6 +33,7 @@ rate alone limits how often it is called."""
 BACKOFF_S = 0.2
 BACKOFF_CEILING_S = 30.0
 LEADING_POLL_S = 0.5
+LEAST_WAIT_S = 0.001
 LOG_INTERVAL_S = 60.0
 """Refusals of one kind are logged once in this time; the metric counts them all."""
 
@@ -148,10 +149,14 @@ class Writer:
                 task.add_done_callback(lambda _: self._room.release())
 
     async def _wait(self, until_s: float | None) -> None:
-        """Return when a write is requested, at this time at the latest."""
+        """Return when a write is requested, or once this time is over.
+
+        A wait of less than `LEAST_WAIT_S` may end before its time by the rounding of the sum.
+        """
         self._woken.clear()
+        wait_s = None if until_s is None else max(LEAST_WAIT_S, until_s - self.clock())
         with suppress(TimeoutError):
-            async with asyncio.timeout(None if until_s is None else until_s - self.clock()):
+            async with asyncio.timeout(wait_s):
                 await self._woken.wait()
 
     async def _wait_until_allowed(self) -> None:
