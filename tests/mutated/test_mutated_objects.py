@@ -30,7 +30,8 @@ OTHERS = {
         0,
         24,  # a PodGroup whose stamp has more pods of a group than the group has GPUs
         237,  # a request whose uid is longer than the key of a hold
-        *(pytest.param(each, marks=pytest.mark.slow) for each in range(100, 140)),
+        107,  # a wait of the writer that rounds to a hair before its time
+        *(pytest.param(each, marks=pytest.mark.slow) for each in range(100, 140) if each != 107),
         *(pytest.param(each, marks=pytest.mark.deep) for each in range(200, 400)),
     ],
 )
