@@ -1,13 +1,12 @@
 """What the extender keeps for ranks without a pod is bounded by the budget of their namespace."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.extender.model import NODES, Asking, Scheduler, asked, split_groups
-from tests.kube.fake_server import FakeServer, fake_server
+from tests.kube.fake_server import FakeServer
 from topo.gangs.extender.needs import GROUP_S, JOB_S
 
 pytestmark = pytest.mark.virtual_time
@@ -20,19 +19,6 @@ EIGHT, TWO = (
     for pods in (8, 2)
 )
 """Sizes of jobs that state them."""
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeServer]:
-    async with fake_server() as running:
-        yield running
-
-
-@pytest.fixture
-async def scheduler(server: FakeServer) -> Scheduler:
-    found = Scheduler(server)
-    await found.nodes_come()
-    return found
 
 
 def held(asking: Asking) -> int:

@@ -2,13 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.extender.model import NODES, Asking, Scheduler, asked, dragonfly, split_groups
-from tests.kube.fake_server import FakeServer, fake_server
+from tests.kube.fake_server import FakeServer
 from tests.support.kubernetes import node_status
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import FORMAT, HoldsMemory
@@ -16,19 +15,6 @@ from topo.placement.booking.holds import FORMAT, HoldsMemory
 pytestmark = pytest.mark.virtual_time
 Jobs = dict[str, tuple[int, int, int]]
 """Pods, GPUs of a pod and of a group, by job."""
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeServer]:
-    async with fake_server() as running:
-        yield running
-
-
-@pytest.fixture
-async def scheduler(server: FakeServer) -> Scheduler:
-    found = Scheduler(server)
-    await found.nodes_come()
-    return found
 
 
 async def bind_all(asking: Asking, scheduler: Scheduler, tries: int = 20) -> None:

@@ -1,32 +1,18 @@
 """How many pods of a job without gates are awaited: what its pods state, or those that came."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from master.extender.asking_gang import FEW_GROUPS, group_sizes
 from tests.extender.model import NODES, Asking, Scheduler, asked
-from tests.kube.fake_server import FakeServer, fake_server
+from tests.kube.fake_server import FakeServer
 from topo.gangs.extender.needs import UNSTATED_S
 from topo.model.ids import NodeName
 from topo.model.limits import MAX_PODS_AHEAD
 
 pytestmark = pytest.mark.virtual_time
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeServer]:
-    async with fake_server() as running:
-        yield running
-
-
-@pytest.fixture
-async def scheduler(server: FakeServer) -> Scheduler:
-    found = Scheduler(server)
-    await found.nodes_come()
-    return found
 
 
 def sizes(pods: int) -> dict[str, str]:

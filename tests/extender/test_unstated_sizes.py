@@ -1,35 +1,21 @@
 """kube-scheduler without a webhook: jobs of which nothing states how many pods they have."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.extender.model import NODES, Scheduler, asked, split_groups
 from tests.extender.test_groups import bind_all
-from tests.kube.fake_server import FakeServer, fake_server
+from tests.kube.fake_server import FakeServer
 from topo.gangs.extender.needs import UNSTATED_S
 from topo.model.ids import NodeName
 
 pytestmark = pytest.mark.virtual_time
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[FakeServer]:
-    async with fake_server() as running:
-        yield running
-
-
-@pytest.fixture
-async def scheduler(server: FakeServer) -> Scheduler:
-    found = Scheduler(server)
-    await found.nodes_come()
-    return found
-
-
 FOUR_OF_EIGHT = (4, 2, 16)
-"""Pods, GPUs of each and of a group: half of a group, and nobody states so."""
+"""A job of half a group that states no size: its pods, and the GPUs of a pod and of a group."""
 
 
 async def test_a_job_smaller_than_its_group_keeps_no_places_for_pods_that_never_come(

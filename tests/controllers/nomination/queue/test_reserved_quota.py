@@ -94,6 +94,17 @@ async def test_quota_stays_reserved_for_gates_whose_opening_is_on_its_way(
         assert not any(map(is_open, others))
 
 
+async def reserve_queue(world: GangWorld) -> list[Any]:
+    """Two pods that have all of their queue reserved, and whose gates cannot be opened."""
+    take_half_of(world, *FLIES[1:])
+    world.add_queue("q1", capability={GPU: "16"})
+    world.add_group("group", "q1")
+    world.api.refusals[OPENED_AT] = [KubeError("refused", status=403)] * 100
+    pods = [world.add_pod(index, group="group") for index in range(2)]
+    await asyncio.sleep(3)
+    return pods
+
+
 async def test_pods_that_do_not_start_with_the_others_take_no_quota():
     """Of four pods two start, since there is one pair; one more job has the rest of the queue."""
     async with gang_world() as world:
@@ -117,12 +128,7 @@ async def test_pods_that_do_not_start_with_the_others_take_no_quota():
 async def test_a_plan_that_is_dropped_after_its_check_gives_its_quota_back(how: str):
     """Its gates could not be opened, and its nodes are lost meanwhile."""
     async with gang_world() as world:
-        take_half_of(world, *FLIES[1:])
-        world.add_queue("q1", capability={GPU: "16"})
-        world.add_group("group", "q1")
-        world.api.refusals[OPENED_AT] = [KubeError("refused", status=403)] * 100
-        pods = [world.add_pod(index, group="group") for index in range(2)]
-        await asyncio.sleep(3)
+        pods = await reserve_queue(world)
         assert {nominated(pod) for pod in pods} == FLIES[0]
         assert left(world, 16) == "queue q1 has 0 of 16 GPUs left where 16 are needed"
         if how == "full":
@@ -141,12 +147,7 @@ async def test_a_plan_that_is_dropped_after_its_check_gives_its_quota_back(how: 
 async def test_a_gang_that_waits_for_a_reserved_queue_starts_once_that_is_given_back():
     """Nothing of the pods of the queue changes by then."""
     async with gang_world() as world:
-        take_half_of(world, *FLIES[1:])
-        world.add_queue("q1", capability={GPU: "16"})
-        world.add_group("group", "q1")
-        world.api.refusals[OPENED_AT] = [KubeError("refused", status=403)] * 100
-        pods = [world.add_pod(index, group="group") for index in range(2)]
-        await asyncio.sleep(3)
+        pods = await reserve_queue(world)
         other = single(world)
         await asyncio.sleep(5)
         assert not is_open(other)
