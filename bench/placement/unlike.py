@@ -45,9 +45,9 @@ def _questions(idle: list[int]) -> Iterator[tuple[str, Request, type]]:
     for pods in filter(lambda pods: pods <= len(idle), TIED):
         flies = idle[: pods // 2]
         pairs = [_name(fly, at) for fly in flies for at in (0, 1)]
-        yield f"{pods} pods tied to nodes", _tied(pairs), Placed
+        yield f"{pods} pods tied to nodes", _tie_pods(pairs), Placed
         apart = [_name(fly, 0) for fly in idle[:pods]]
-        yield f"{pods} pods tied to nodes, refused", _tied(apart), Refused
+        yield f"{pods} pods tied to nodes, refused", _tie_pods(apart), Refused
     for parts in filter(lambda parts: 8 * parts <= len(idle), PARTS):
         own = (OwnDomains(parts, 4, RACK),)
         pods = 4 * parts
@@ -57,7 +57,7 @@ def _questions(idle: list[int]) -> Iterator[tuple[str, Request, type]]:
         yield f"{parts} parts with a rack each", request, Placed
 
 
-def _tied(names: list[NodeName]) -> Request:
+def _tie_pods(names: list[NodeName]) -> Request:
     runs = tuple((1, Eligibility(selector=((HOSTNAME, name),))) for name in names)
     return Request(pods=len(names), gpus_per_pod=NODE_GPUS, group_size=16, by_rank=runs)
 

@@ -59,7 +59,7 @@ class SecondLives:
     _names: int = 0
 
     def jobs(self) -> list[Key]:
-        """Those that can be changed."""
+        """Return the jobs whose pods can be made again."""
         return [key for key, job in self.cluster.jobs.items() if job.make is not None]
 
     def resize(self, key: Key, pods: int) -> str:

@@ -206,12 +206,12 @@ class Nomination:
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
             events.append(self._observed(gang_id))
-        out = self._advanced(events)
+        out = self._advance(events)
         for _ in range(PLACED_A_TURN):
             if not out:
                 break
             answers = self._carry_out(out)
-            out = self._advanced(answers) if answers else ()
+            out = self._advance(answers) if answers else ()
             await asyncio.sleep(0)
         self._left = out
         self._compare_pods(read)
@@ -226,7 +226,7 @@ class Nomination:
             if isinstance(compared, ObjectError):
                 self._untold[gang_id] = compared
 
-    def _advanced(self, events: Iterable[Event]) -> tuple[Instruction, ...]:
+    def _advance(self, events: Iterable[Event]) -> tuple[Instruction, ...]:
         """Return what follows from events; quota stays reserved for pods that have places then."""
         out = self.machine.advance(self.clock(), *events)
         self.changes.retain_quota(self.machine.find)

@@ -290,10 +290,8 @@ class WriteQueue:
         return False
 
     def _schedule(self, manager: str, target: WriteTarget, entry: _Entry) -> None:
-        was_refused, entry.settled = (
-            entry.settled is not None and entry.settled == entry.waiting,
-            None,
-        )
+        was_refused = entry.settled is not None and entry.settled == entry.waiting
+        entry.settled = None
         if entry.is_listed:
             return
         entry.is_listed = True

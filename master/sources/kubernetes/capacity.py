@@ -109,7 +109,7 @@ class ClusterCapacity:
     def recount(self, keys: Iterable[Key]) -> None:
         """Count pods anew, in the same turn, for which a source has another hold by now.
 
-        One for which that cannot be said, since it raises an error, is counted anew, too.
+        A pod whose source raises an error is counted anew, too.
         """
         found = ((key, self._known_pods.get(key)) for key in keys)
         taking = [(key, pod) for key, pod in found if pod is not None and pod.booking]

@@ -49,7 +49,7 @@ class ConsumedRequests:
 
     def hold_of(self, pod: ClusterPod) -> HoldId | None:
         """Return the booking of the request that a pod consumes; None for none. O(1)."""
-        request = _consumed(pod)
+        request = _request_of(pod)
         return self._requests.hold_of(request) if request is not None else None
 
     def takers(self, hold: Hold) -> Iterable[Key]:
@@ -59,7 +59,7 @@ class ConsumedRequests:
 
     def _follow_pods(self, event: StoreEvent[ClusterPod]) -> None:
         for key, pod in updates(event, tuple(self._consumers.keys)):
-            request = _consumed(pod) if pod is not None else None
+            request = _request_of(pod) if pod is not None else None
             if request is not None:
                 self._consumers.put(key, request, None)
             else:
@@ -76,5 +76,5 @@ class ConsumedRequests:
             yield from self._consumers.values(event.key)
 
 
-def _consumed(pod: ClusterPod) -> Key | None:
+def _request_of(pod: ClusterPod) -> Key | None:
     return (pod.metadata.namespace, pod.consumes) if pod.consumes else None

@@ -34,7 +34,7 @@ from topo.gangs.annotation_keys import (
     AnnotationKeys,
 )
 from topo.gangs.job_kinds import kinds
-from topo.gangs.job_kinds.job_kind import GangName
+from topo.gangs.job_kinds.job_kind import GangName, JobKind
 from topo.gangs.machine.gang import GangId, Note, Selection
 from topo.gangs.scale_in import DELETION_COST
 from topo.gangs.stamp import Stamp, read_claimed, read_stamp, stated_pods
@@ -246,23 +246,17 @@ class PodParser:
         rank, has_rank = rank_of_pod(found, stamp, kind, keys)
         chooses = not common["gpus"] and isinstance(stamp, Stamp) and bool(stamp.own_domains)
         fixed = spec.node_selector.get(HOSTNAME) if not chooses else None
-        conditions = found.status.conditions
-        ours = next((each for each in conditions if each.get("type") == keys.condition), None)
         is_opened = not common["gated"] and common["node"] is None
-        is_tried = is_opened and any(map(is_verdict, conditions))
         return GangPod(
             **common,
             **self._standing(found, common, gang, place[1]),
+            **_read_conditions(found.status.conditions, keys.condition, is_opened=is_opened),
+            **(_read_kind(kind, annotations) if kind is not None else {}),
             rank=rank,
             has_rank=has_rank,
             stated_pods=stated_pods(stamp, kind, annotations)
             if kind is not None and isinstance(stamp, Stamp) and not chooses
             else 0,
-            stays_failed=kind is not None and kind.keeps_failed_pods,
-            is_elastic=kind is not None and kind.is_elastic,
-            lacks_cost=kind is not None
-            and kind.has_deletion_costs
-            and DELETION_COST not in annotations,
             is_late=annotations.get(keys.is_late) in {"true", ONE_BY_ONE},
             is_one_by_one=annotations.get(keys.is_late) == ONE_BY_ONE,
             job=_job(found, named, keys),
@@ -286,10 +280,6 @@ class PodParser:
             else None,
             may_preempt=spec.preemption_policy != NEVER_PREEMPTS,
             priority_class=spec.priority_class_name,
-            said=_said(ours) if ours is not None else None,
-            reported=_reported(ours) if ours is not None else None,
-            is_tried=is_tried,
-            unscheduled=_unscheduled(conditions) if is_tried else "",
         )
 
     def _standing(
@@ -399,7 +389,30 @@ def _device_claims(found: PodObject) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _said(found: ReportedCondition) -> tuple[str, str]:
+def _read_kind(kind: JobKind, annotations: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the kind of a pod's job says of the pod; fields of `GangPod`."""
+    return {
+        "stays_failed": kind.keeps_failed_pods,
+        "is_elastic": kind.is_elastic,
+        "lacks_cost": kind.has_deletion_costs and DELETION_COST not in annotations,
+    }
+
+
+def _read_conditions(
+    conditions: Sequence[ReportedCondition], our_type: str, *, is_opened: bool
+) -> dict[str, Any]:
+    """Return what our condition and the scheduler's say of a pod; fields of `GangPod`."""
+    ours = next((each for each in conditions if each.get("type") == our_type), None)
+    is_tried = is_opened and any(map(is_verdict, conditions))
+    return {
+        "said": _status_and_reason(ours) if ours is not None else None,
+        "reported": _reported(ours) if ours is not None else None,
+        "is_tried": is_tried,
+        "unscheduled": _unscheduled(conditions) if is_tried else "",
+    }
+
+
+def _status_and_reason(found: ReportedCondition) -> tuple[str, str]:
     """Return the status and the reason of a condition; only words of ours are kept as they are."""
     reason, status = found.get("reason", ""), found.get("status", "")
     return (

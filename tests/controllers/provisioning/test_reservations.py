@@ -13,7 +13,7 @@ from topo.model.limits import MAX_KEY_CHARS, REQUEST_KEYS, WORKLOAD_KEYS
 
 
 class Unread(dict[Any, Any]):
-    """Objects of which nobody may look at all."""
+    """Objects by key that fail whoever walks through them."""
 
     def items(self) -> Any:
         raise AssertionError("it looks at all requests")

@@ -22,7 +22,7 @@ from topo.placement.view import shape_of
 Losses = tuple[tuple[NodeName, str], ...]
 
 
-class Room(Protocol):
+class NodeShortages(Protocol):
     """What nodes have left beside GPUs for the waiting pods, as if none of these were there."""
 
     def shortages(self, pods: Mapping[NodeName, int]) -> Mapping[NodeName, str]:
@@ -31,7 +31,7 @@ class Room(Protocol):
 
 
 def lost_nodes(
-    capacity: CapacityView, check: Check, own: Sequence[str], room: Room | None = None
+    capacity: CapacityView, check: Check, own: Sequence[str], room: NodeShortages | None = None
 ) -> Losses:
     """Return the nodes that are gone, closed, too full or not eligible, with the reason; O(pods).
 

@@ -385,8 +385,8 @@ def _place_small_groups(
 ) -> dict[int, list[NodeName]] | NoFit:
     """Place the whole ones of groups without remaining pods, and then each of `sizes` by itself.
 
-    What is placed first says on which GPU type and in which group of a kind the others are. A
-    search of the engine for each of `sizes`.
+    The others follow the first ones: they are on the same GPU type, and in the same group of the
+    kind that all must share. The engine searches once for each of `sizes`.
     """
     sizes, found = dict(asked.sizes), dict[int, list[NodeName]]()
     whole = {group: pods for group, pods in new.items() if group not in sizes}

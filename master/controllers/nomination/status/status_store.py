@@ -30,7 +30,7 @@ class _Entry:
     status: GangStatus | None = None
     is_announced: bool = False
     published: GangStatus | None = None
-    """What was written last; None where the present status is not announced."""
+    """The status that was written last; None if the present one is not announced."""
     history: deque[Transition] = field(default_factory=lambda: deque(maxlen=MOST_TRANSITIONS))
 
 
